@@ -143,11 +143,23 @@ impl Verdict<'_> {
     /// Returns the sentence on the blocks that an earlier process has left in memory.
     fn taken_over(&self) -> Option<String> {
         let Counters { blocks_retained: taken, blocks_retained_used: used, .. } = *self.counters();
+        let Counters { blocks_recovered: unwritten, takeover_ns, .. } = *self.counters();
         let wasted = self.counters().blocks_retained_wasted;
+        // An older daemon does not report the time.
+        let took = match takeover_ns {
+            0 => String::new(),
+            ns => format!(" in {}", time(ns)),
+        };
+        if taken == 0 && unwritten > 0 {
+            let unwritten = blocks(unwritten);
+            return Some(format!(
+                "{unwritten} of unwritten data were taken over from an earlier process{took}."
+            ));
+        }
         (taken > 0).then(|| {
             format!(
-                "{} of cached data were taken over from an earlier process; {} of them were used, \
-                 and {} were evicted or replaced unused.",
+                "{} of cached data were taken over from an earlier process{took}; {} of them were \
+                 used, and {} were evicted or replaced unused.",
                 blocks(taken),
                 percent(used, taken),
                 percent(wasted, taken),
@@ -408,6 +420,13 @@ mod tests {
         let taken = said(taken, json!({}));
         has(&taken, &["2 MiB of cached data were taken over", "75.0 % of them were used"]);
         has(&taken, &["12.5 % were evicted or replaced unused"]);
+        let took = json!({ "blocks_retained": 512, "takeover_ns": 30_000_000 });
+        has(&said(took, json!({})), &["taken over from an earlier process in 30.0 ms; 0.0 %"]);
+        let unwritten = json!({ "blocks_recovered": 512, "takeover_ns": 30_000_000 });
+        has(
+            &said(unwritten, json!({})),
+            &["2 MiB of unwritten data were taken over", "in 30.0 ms."],
+        );
         let mut start = json!({
             "start_listed": 1024, "start_cached": 512, "start_used": 384, "start_wasted": 64,
             "start_ns": 2_000_000_000u64, "start_state": 1,

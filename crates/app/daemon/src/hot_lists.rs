@@ -1,12 +1,13 @@
-//! The files of the lists of hot blocks and of the start-up lists: one of each for each identity of
-//! a volume's contents.
+//! The files of the lists of hot blocks, of the start-up lists and of the policies' states: one of
+//! each for each identity of a volume's contents.
 //!
 //! A list shows the blocks that the owner of a disk uses, so only this user can read it. A list
 //! that cannot be used means that the cache starts empty: no file is ever changed for that.
 
+use cache::{Geometry, PolicyState};
 use hotlist::{
-    BYTES_MAX, Description, Entry, HotList, START_BYTES_MAX, StartList, Unusable, encode,
-    encode_start, learn,
+    BYTES_MAX, Description, Entry, HotList, POLICY_BYTES_MAX, START_BYTES_MAX, SavedPolicy,
+    StartList, Unusable, encode, encode_policy, encode_start, learn,
 };
 use rustix::fs::{Mode, OFlags};
 use std::fs::{DirBuilder, File};
@@ -50,6 +51,21 @@ const START: Kind = Kind {
     without: "this start is not read ahead",
 };
 
+const POLICY: Kind = Kind {
+    suffix: "policy",
+    new: "policy-new",
+    name: "state of the policy",
+    bytes_max: POLICY_BYTES_MAX,
+    without: "the policy and the curve of other sizes start empty",
+};
+
+impl Kind {
+    /// Returns the sentence about a file that cannot be used.
+    fn unusable(&self, path: &Path, why: &str) -> String {
+        format!("the {} {} {why}; {}", self.name, path.display(), self.without)
+    }
+}
+
 /// The directory of the lists.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct HotLists(PathBuf);
@@ -85,6 +101,25 @@ impl HotLists {
         self.load_any(&START, identity, blocks, StartList::parse, StartList::description)
     }
 
+    /// Reads the state of the policy of a volume, as [`HotLists::load`] does, for a cache of this
+    /// policy and size. None: there is none, or none for this cache.
+    ///
+    /// # Errors
+    /// The state cannot be used: one sentence.
+    pub(crate) fn load_policy(
+        &self,
+        identity: &str,
+        blocks: u64,
+        kind: policy::Kind,
+        geometry: &Geometry,
+    ) -> Result<Option<PolicyState>, String> {
+        let of = SavedPolicy::description;
+        let saved = self.load_any(&POLICY, identity, blocks, SavedPolicy::parse, of)?;
+        let Some(saved) = saved else { return Ok(None) };
+        PolicyState::parse(saved.state(), kind, geometry)
+            .map_err(|why| POLICY.unusable(&self.path_of(&POLICY, identity), &why.to_string()))
+    }
+
     fn load_any<List>(
         &self,
         kind: &Kind,
@@ -94,8 +129,7 @@ impl HotLists {
         description: impl FnOnce(&List) -> &Description,
     ) -> Result<Option<List>, String> {
         let path = self.path_of(kind, identity);
-        let unusable =
-            |why: &str| format!("the {} {} {why}; {}", kind.name, path.display(), kind.without);
+        let unusable = |why: &str| kind.unusable(&path, why);
         let bytes = match read(&path, kind.bytes_max) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -118,6 +152,14 @@ impl HotLists {
     /// The list cannot be written; the former one stays.
     pub(crate) fn save(&self, of: &Description, entries: Vec<Entry>) -> io::Result<()> {
         self.replace(&HOT, &of.identity, &encode(of, entries))
+    }
+
+    /// Replaces the state of the policy of a volume, as [`HotLists::save`] does.
+    ///
+    /// # Errors
+    /// The state cannot be written; the former one stays.
+    pub(crate) fn save_policy(&self, of: &Description, state: &[u8]) -> io::Result<()> {
+        self.replace(&POLICY, &of.identity, &encode_policy(of, state))
     }
 
     /// Adds a start that has read these blocks to the start-up list of a volume: all of its first
@@ -151,13 +193,13 @@ impl HotLists {
         Ok(())
     }
 
-    /// Removes the lists of a volume. Returns whether there was one.
+    /// Removes the files of a volume. Returns whether there was one.
     ///
     /// # Errors
     /// One cannot be removed.
     pub(crate) fn forget(&self, identity: &str) -> io::Result<bool> {
         let mut was_there = false;
-        for kind in [&HOT, &START] {
+        for kind in [&HOT, &START, &POLICY] {
             match std::fs::remove_file(self.path_of(kind, identity)) {
                 Ok(()) => was_there = true,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -348,6 +390,49 @@ mod tests {
         let file = File::create(&path)?;
         file.set_len(START_BYTES_MAX as u64 + 1)?;
         assert!(lists.load_start("a", 1000).is_err_and(|why| why.contains("larger than any list")));
+        assert_eq!((lists.forget("a")?, lists.forget("a")?), (true, false));
+        assert_eq!(std::fs::read_dir(&lists.0)?.count(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn the_state_of_a_policy_is_a_file_of_its_own_and_is_named_if_it_cannot_be_used()
+    -> io::Result<()> {
+        let (_place, lists) = scene();
+        let geometry = Geometry::for_memory(16 << 20);
+        let load = || lists.load_policy("a", 1000, policy::Kind::Adaptive, &geometry);
+        assert!(load().is_ok_and(|state| state.is_none()), "no directory");
+        lists.save(&of("a", 1000), entries())?;
+        // Of an earlier layout, which this program does not use and does not report.
+        lists.save_policy(&of("a", 1000), &[0; 100])?;
+        assert!(load().is_ok_and(|state| state.is_none()));
+        let path = lists.path_of(&POLICY, "a");
+        assert_eq!(std::fs::metadata(&path)?.permissions().mode() & 0o777, 0o600);
+        let good = std::fs::read(&path)?;
+        let why = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).expect("room");
+            let why = load().err().expect("unusable");
+            assert!(
+                why.ends_with("; the policy and the curve of other sizes start empty"),
+                "{why}"
+            );
+            assert!(!why.contains(". "), "one sentence: {why}");
+            assert_eq!(std::fs::read(&path).expect("it stays"), bytes);
+            why
+        };
+        assert!(why(&good[..good.len() - 1]).contains("is damaged"));
+        assert!(why(&encode_policy(&of("a", 1000), &[1, 0, 0, 0, 1])).contains("is damaged"));
+        assert!(
+            why(&encode_policy(&of("a", 1000), &[7; 12])).contains("later version (117901063)")
+        );
+        assert!(why(&std::fs::read(lists.path_of(&HOT, "a"))?).contains("is no state of a policy"));
+        let newer = [&good[..8], &[9], &good[9..]].concat();
+        assert!(why(&newer).contains("later version (9)"));
+        assert!(why(&encode_policy(&of("b", 1000), &[7; 100])).contains("another volume"));
+        assert!(why(&encode_policy(&of("a", 1001), &[7; 100])).contains("was larger"));
+        File::create(&path)?.set_len(POLICY_BYTES_MAX as u64 + 1)?;
+        assert!(load().is_err_and(|why| why.contains("larger than")));
+        assert_eq!(lists.load("a", 1000).expect("usable").map(|list| list.len()), Some(100));
         assert_eq!((lists.forget("a")?, lists.forget("a")?), (true, false));
         assert_eq!(std::fs::read_dir(&lists.0)?.count(), 0);
         Ok(())

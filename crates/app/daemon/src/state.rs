@@ -3,6 +3,7 @@
 //! ```text
 //!   <state>/hot/ID.hot     lists of hot blocks, one per identity of a volume's contents
 //!   <state>/hot/ID.start   start-up lists, in the same way
+//!   <state>/hot/ID.policy  states of the caches' policies, in the same way
 //! ```
 
 use std::ffi::OsString;

@@ -14,6 +14,7 @@ use crate::node::{
 };
 use crate::planted::{Bug, planted};
 use crate::setup_lane::SetupLane;
+use crate::shared::now_ns;
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
 use cache::{CleanBlocks, Geometry, Settings, Shared};
 use holder::Keeper;
@@ -49,6 +50,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) is_recorded: bool,
     /// Whether the memory was taken over from an earlier process.
     pub(crate) is_taken_over: bool,
+    /// When its holder was asked for it.
+    begun_ns: u64,
     pub(crate) records: Rc<BackingRecords>,
     pub(crate) notes: Vec<String>,
     progress: &'a mut dyn FnMut(usize, usize),
@@ -103,6 +106,7 @@ impl<'a> Opening<'a> {
             keeper: None,
             is_recorded: false,
             is_taken_over: false,
+            begun_ns: 0,
             records: Rc::new(BackingRecords::new(flags.records.clone())),
             notes: Vec::new(),
             progress,
@@ -183,6 +187,7 @@ impl<'a> Opening<'a> {
         is_bottom: bool,
     ) -> Result<Box<dyn OpenNode>, Failure> {
         backing.check()?;
+        self.begun_ns = now_ns();
         let retained = match (&self.flags.keep, backing.key().filter(|_| is_bottom)) {
             (Some(keep), Some(key)) => {
                 keep.find(&key, &backing.name())?.map(|retained| (keep, retained))
@@ -310,6 +315,9 @@ impl<'a> Opening<'a> {
             self.notes.push(error.to_string());
         }
         let shared = self.recover(spec, &taken, &*below)?;
+        if self.is_taken_over {
+            shared.set_takeover_ns(now_ns() - self.begun_ns);
+        }
         let CacheMemory { memory, fence, .. } = taken;
         shared.set_guard(spec.guard, 0);
         self.begin_noted_doubt(&shared, &*below);

@@ -73,7 +73,8 @@ const TASKS_FREE: usize = 512;
 const TOO_MANY: &str =
     "serve: these are too many volumes for one daemon; serve some of them with another one";
 
-fn now_ns() -> u64 {
+/// Returns the time of the monotonic clock.
+pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -26,7 +26,7 @@
 //!   recovery/   taking over an arena from an earlier process
 //!   rescue/     the data of a volume that cannot write to its backing
 //!   operator/   changed settings, the discard of dirty data
-//!   sampling.rs results of a sample of the accesses, for the policy and the user
+//!   sampling/   results of a sample of the accesses, for the policy and the user
 //!   streams/    which requests follow one another, and the distance of readahead
 //!   warming/    the list of hot blocks of an earlier life, while it is read back
 //!   stats/      counters and measurements
@@ -77,7 +77,7 @@ pub use geometry::{Format, Geometry};
 pub use recovery::CleanBlocks;
 pub use request::Cache;
 pub use rescue::{Item, Rescue, What};
-pub use sampling::{CurveReport, PolicyReport};
+pub use sampling::{CurveReport, PolicyReport, PolicyState};
 pub use settings::{Changes, Measured, Settings};
 pub use shared::{Client, Shared};
 pub use stats::counters::Counters;

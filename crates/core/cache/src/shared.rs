@@ -48,7 +48,7 @@ pub struct Shared {
     pub(crate) arena: Arena,
     pub(crate) shards: Shards,
     /// Statistics from a sample of the accesses.
-    sampling: Arc<Sampling>,
+    pub(crate) sampling: Arc<Sampling>,
     /// Streams of reads, and the blocks fetched ahead of them.
     pub(crate) streams: Arc<Streams>,
     /// The list of hot blocks, while it is read back.
@@ -158,6 +158,11 @@ impl Shared {
         };
         shared.epochs.peek(|epochs| shared.publish_closed(epochs));
         Ok(Arc::new(shared))
+    }
+
+    /// Records the time that the takeover of this memory took, which the caller has measured.
+    pub fn set_takeover_ns(&self, ns: u64) {
+        self.stats.set_takeover_ns(ns);
     }
 
     /// Returns the number of the shard that a block belongs to.

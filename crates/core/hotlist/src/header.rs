@@ -1,4 +1,4 @@
-//! The header of both kinds of lists.
+//! The header of all kinds of files.
 
 use crate::{
     BLOCK_BYTES, CHECKED, Description, FIXED, IDENTITY_MAX, MAGIC_BYTES, Unusable, VERSION,

@@ -1,5 +1,5 @@
-//! The list of a volume's hot blocks, and its start-up list ([`StartList`]), as they are saved
-//! between two lives of a daemon.
+//! The list of a volume's hot blocks, its start-up list ([`StartList`]) and the state of its
+//! cache's policy ([`SavedPolicy`]), as they are saved between two lives of a daemon.
 //!
 //! A list has block numbers only, no contents: a cache that uses it reads the blocks again. The
 //! crate works on bytes in memory; files belong to the callers. [`HotList::parse`] accepts any
@@ -37,6 +37,7 @@ mod encode;
 mod entry;
 mod header;
 mod list;
+mod saved_policy;
 mod start;
 mod unusable;
 
@@ -44,6 +45,7 @@ pub use blocks::Blocks;
 pub use encode::encode;
 pub use entry::{CLASSES, Entry};
 pub use list::{Description, HotList};
+pub use saved_policy::{POLICY_BYTES_MAX, SavedPolicy, encode_policy};
 pub use start::{START_BLOCKS_MAX, START_BYTES_MAX, STARTS, StartList, encode_start, learn};
 pub use unusable::Unusable;
 

@@ -9,6 +9,8 @@ pub enum Unusable {
     NoList,
     /// They do not begin as a start-up list does.
     NoStartList,
+    /// They do not begin as the state of a policy does.
+    NoPolicy,
     /// They are a list of a later version of the program.
     Newer(u32),
     /// They are damaged or truncated.
@@ -22,6 +24,7 @@ impl fmt::Display for Unusable {
         match self {
             Unusable::NoList => f.write_str("is no list of hot blocks"),
             Unusable::NoStartList => f.write_str("is no start-up list"),
+            Unusable::NoPolicy => f.write_str("is no state of a policy"),
             Unusable::Newer(version) => write!(f, "is of a later version ({version})"),
             Unusable::Damaged => f.write_str("is damaged"),
             Unusable::TooLarge => f.write_str("is larger than any list"),

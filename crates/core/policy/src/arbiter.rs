@@ -16,8 +16,10 @@
 
 use crate::Hash;
 use crate::sampler::{Owner, Sampler};
+use crate::saved::{COUNT_MAX, Saved, put_u32s, put_u64s};
 use crate::slots::Slots;
 use crate::window::{ALL, GUARDED, PROVEN};
+use alloc::vec::Vec;
 
 /// Shares of the shadows, in 1024ths.
 const SHARES: [u32; 7] =
@@ -147,6 +149,43 @@ impl Arbiter {
     /// Returns the misses of each share's shadow since the start, to examine choices.
     pub fn record(&self) -> &Record {
         &self.record
+    }
+
+    /// Number of parts in which its state is saved, so that no part takes long.
+    pub fn parts(&self) -> usize {
+        1 + SHARES.len()
+    }
+
+    /// Appends a part of its state, in the order of their numbers.
+    pub fn save(&self, part: usize, bytes: &mut Vec<u8>) {
+        let Some(shadow) = part.checked_sub(1) else {
+            put_u32s(bytes, [self.current as u32, self.seen]);
+            let decaying = self.slow.misses.iter().chain(&self.quick.misses);
+            let decaying = decaying.map(|misses| misses.to_bits());
+            return put_u64s(bytes, decaying.chain([self.record.reads]).chain(self.record.misses));
+        };
+        if let Some(slots) = self.shadows.get(shadow) {
+            slots.save(bytes, |_| 0);
+        }
+    }
+
+    /// Returns the arbiter of a cache with this number of slots, as an earlier process has saved
+    /// it. None: the bytes are not of an arbiter for this cache.
+    pub fn restored(slots: u32, saved: &mut Saved<'_>) -> Option<Arbiter> {
+        let mut arbiter = Arbiter::new(slots);
+        arbiter.current = saved.small_count(SHARES.len() as u32 - 1)? as usize;
+        arbiter.seen = saved.small_count(arbiter.every - 1)?;
+        for misses in arbiter.slow.misses.iter_mut().chain(&mut arbiter.quick.misses) {
+            *misses = saved.decaying_count()?;
+        }
+        arbiter.record.reads = saved.count(COUNT_MAX)?;
+        for misses in &mut arbiter.record.misses {
+            *misses = saved.count(arbiter.record.reads)?;
+        }
+        for shadow in &mut arbiter.shadows {
+            shadow.restore(saved, arbiter.sampler, |_, _| Some(()))?;
+        }
+        Some(arbiter)
     }
 
     /// Records an access to a block of the sample. Returns the window's new share if it changes.

@@ -19,9 +19,11 @@
 //! Old accesses decay: all counts are halved each time the window is full.
 
 use crate::sampler::{Owner, Sampler};
+use crate::saved::{Saved, put_u32s, put_u64s};
 use crate::slots::Slots;
 use crate::window::{ALL, GUARDED};
 use crate::{Hash, Kind, Policy};
+use alloc::vec::Vec;
 
 /// Index of the present size among the points.
 pub const PRESENT: usize = 3;
@@ -66,6 +68,17 @@ impl MissCounts {
     fn add(&mut self, is_missed: bool, is_read: bool) {
         self.all += u64::from(is_missed);
         self.reads += u64::from(is_missed && is_read);
+    }
+
+    fn save(&self, bytes: &mut Vec<u8>) {
+        put_u64s(bytes, [self.all, self.reads]);
+    }
+
+    /// Reads the misses of at most `accesses` accesses.
+    fn restore(&mut self, saved: &mut Saved<'_>, accesses: u32) -> Option<()> {
+        self.all = saved.count(accesses.into())?;
+        self.reads = saved.count(self.all)?;
+        Some(())
     }
 
     fn halve(&mut self) {
@@ -142,6 +155,45 @@ impl Curve {
             self.misses.iter_mut().chain(&mut self.guarded_misses).for_each(MissCounts::halve);
         }
         is_full
+    }
+
+    fn simulations(&self) -> impl Iterator<Item = &Slots> {
+        self.points.iter().chain(self.guarded.iter().flatten())
+    }
+
+    /// Number of parts in which its state is saved, so that no part takes long.
+    pub fn parts(&self) -> usize {
+        1 + self.simulations().count()
+    }
+
+    /// Appends a part of its state, in the order of their numbers.
+    pub fn save(&self, part: usize, bytes: &mut Vec<u8>) {
+        let Some(simulation) = part.checked_sub(1) else {
+            put_u32s(bytes, [self.seen]);
+            let misses = self.misses.iter().chain(&self.guarded_misses);
+            return misses.for_each(|misses| misses.save(bytes));
+        };
+        if let Some(slots) = self.simulations().nth(simulation) {
+            slots.save(bytes, |_| 0);
+        }
+    }
+
+    /// Returns the curve for this cache, as an earlier process has saved it. None: the bytes are
+    /// not of a curve for this cache. The window's share must be set next.
+    ///
+    /// # Panics
+    /// As [`Policy::new`].
+    pub fn restored(kind: Kind, slots: u32, saved: &mut Saved<'_>) -> Option<Curve> {
+        let mut curve = Curve::new(kind, slots);
+        curve.seen = saved.small_count(curve.seen_max - 1)?;
+        for misses in curve.misses.iter_mut().chain(&mut curve.guarded_misses) {
+            misses.restore(saved, curve.seen)?;
+        }
+        let guarded = curve.guarded.iter_mut().flatten();
+        for slots in curve.points.iter_mut().chain(guarded) {
+            slots.restore(saved, curve.sampler, |_, _| Some(()))?;
+        }
+        Some(curve)
     }
 
     /// Returns the misses of each size, with the guard of the main part where it has fewer.

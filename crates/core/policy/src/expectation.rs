@@ -12,6 +12,7 @@
 //! Old counts decay: both are halved each time there were enough evictions or hits.
 
 use crate::sampler::{Owner, Sampler};
+use crate::saved::{Saved, put_u32s};
 use crate::slots::{MissResult, Slots};
 use crate::{Hash, Kind, Policy};
 use alloc::vec;
@@ -86,6 +87,30 @@ impl Expectation {
     /// Sets the window's share, as [`Policy::set_window_share`].
     pub fn set_window_share(&mut self, share: u32) {
         self.shadow.set_window_share(share);
+    }
+
+    /// Appends its state.
+    pub fn save(&self, bytes: &mut Vec<u8>) {
+        put_u32s(bytes, [self.hits, self.gone]);
+        self.shadow.save(bytes, |slot| self.admitted_by[slot as usize] as u8);
+    }
+
+    /// Returns the estimate for this cache, as an earlier process has saved it. None: the bytes are
+    /// not of an estimate for this cache. The window's share must be set next.
+    ///
+    /// # Panics
+    /// As [`Policy::new`].
+    pub fn restored(kind: Kind, slots: u32, saved: &mut Saved<'_>) -> Option<Expectation> {
+        let mut expectation = Expectation::new(kind, slots);
+        expectation.hits = saved.small_count(expectation.hits_max - 1)?;
+        expectation.gone = saved.small_count(expectation.gone_max - 1)?;
+        let Expectation { shadow, admitted_by, sampler, .. } = &mut expectation;
+        shadow.restore(saved, *sampler, |slot, access| {
+            let all = [Access::Read, Access::Absorb, Access::WriteThrough];
+            admitted_by[slot as usize] = *all.get(usize::from(access))?;
+            Some(())
+        })?;
+        Some(expectation)
     }
 
     /// Records an access to a block of the sample.

@@ -22,6 +22,16 @@ impl Fingerprints {
         Fingerprints(buckets)
     }
 
+    /// All fingerprints, bucket by bucket. Any numbers are valid.
+    pub(crate) fn all(&self) -> &[u16] {
+        self.0.as_flattened()
+    }
+
+    /// The same, to restore them.
+    pub(crate) fn all_mut(&mut self) -> &mut [u16] {
+        self.0.as_flattened_mut()
+    }
+
     /// Returns a block's bucket, and its fingerprint there.
     #[inline]
     fn place(&self, hash: Hash) -> (usize, u16) {

@@ -36,6 +36,7 @@ mod packed;
 mod policy;
 mod s3_fifo;
 mod sampler;
+pub mod saved;
 mod shards;
 mod sieve;
 mod simulation;
@@ -118,6 +119,24 @@ trait Replacement {
     /// The number of reads of a slot that the policy remembers apart from its position in a list.
     fn reads(&self, _slot: u32) -> u32 {
         0
+    }
+
+    /// Adds a slot, which is in no list, with a clean block that an earlier process had in this
+    /// list, with these reads. Lists are restored one after the other, the last one first, each in
+    /// its order.
+    fn restore(&mut self, links: &mut Links, slot: u32, hash: Hash, _list: usize, reads: u32) {
+        self.admit(links, slot, hash, Cause::Fetch);
+        (0..reads).for_each(|_| self.hit(links, slot, || hash, Held::Clean));
+    }
+
+    /// Fingerprints of blocks that were evicted recently, if the policy has these.
+    fn ghosts(&self) -> &[u16] {
+        &[]
+    }
+
+    /// The same, to restore those of an earlier process.
+    fn ghosts_mut(&mut self) -> &mut [u16] {
+        &mut []
     }
 
     /// Records a read of a slot; `hash` returns the hash of its block.

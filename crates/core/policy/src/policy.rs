@@ -144,6 +144,37 @@ impl Policy {
         dispatch!(&mut self.0, policy => policy.succeed(links, old, new, held));
     }
 
+    /// Adds a slot, which is in no list, with a clean block that an earlier process had in this
+    /// list, with this number of reads, at most three. Lists are restored one after the other, the
+    /// last one first, each in its order. Policies other than LRU, FIFO and the project's own
+    /// restore an approximation.
+    pub(crate) fn restore(
+        &mut self,
+        links: &mut Links,
+        slot: u32,
+        hash: Hash,
+        list: usize,
+        reads: u32,
+    ) {
+        dispatch!(&mut self.0, policy => policy.restore(links, slot, hash, list, reads));
+    }
+
+    /// Fingerprints of blocks that were evicted recently, if the policy has these: to save them.
+    pub fn ghosts(&self) -> &[u16] {
+        dispatch!(&self.0, policy => policy.ghosts())
+    }
+
+    /// Restores the fingerprints of evicted blocks that an earlier process had, if their number is
+    /// that of this policy. Returns whether it is.
+    pub fn restore_ghosts(&mut self, ghosts: &[u16]) -> bool {
+        let own = dispatch!(&mut self.0, policy => policy.ghosts_mut());
+        let is_same = own.len() == ghosts.len();
+        if is_same {
+            own.copy_from_slice(ghosts);
+        }
+        is_same
+    }
+
     /// Records that a slot no longer holds its block. A clean slot leaves its list.
     #[inline]
     pub fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {

@@ -1,7 +1,14 @@
 //! A policy that works on slots, driven without bytes.
 
+use crate::saved::{Saved, put_ghosts, put_u32s, put_u64s};
 use crate::table::Table;
-use crate::{Cause, Hash, Held, Kind, Links, Policy, Reads, Verdict};
+use crate::{Cause, Hash, Held, Kind, Links, NIL, Policy, Reads, Sampler, Verdict};
+use alloc::vec::Vec;
+
+/// Maximum number of reads of a slot that are saved.
+const READS_MAX: u32 = 3;
+/// The bits of a saved slot that are the caller's.
+const MARK_SHIFT: u32 = 4;
 
 /// Simulates a policy that works on slots. Makes the calls that a shard makes for reads of single
 /// blocks that are fetched one after the other.
@@ -40,6 +47,48 @@ impl Slots {
     /// An empty cache of `slots` slots.
     pub(crate) fn new(policy: Policy, slots: u32) -> Slots {
         Slots { policy, links: Links::new(slots), held: Table::new(slots) }
+    }
+}
+
+impl Slots {
+    /// Appends its blocks, with the policy's state of each, and with `mark` of its slot: a number
+    /// below 16.
+    pub(crate) fn save(&self, bytes: &mut Vec<u8>, mark: impl Fn(u32) -> u8) {
+        for list in self.policy.lists().iter().rev() {
+            put_u32s(bytes, [list.length]);
+            let mut slot = list.head;
+            while slot != NIL {
+                put_u64s(bytes, [self.held.hash(slot).bits()]);
+                let reads = self.policy.reads(slot).min(READS_MAX) as u8;
+                bytes.push(reads | (mark(slot) << MARK_SHIFT));
+                slot = self.links.after(slot);
+            }
+        }
+        put_ghosts(bytes, self.policy.ghosts());
+    }
+
+    /// Fills it, empty until now, as it was saved. `mark` receives each slot with its number.
+    /// Returns None if the bytes are not those of a cache of this size over blocks of `sampler`.
+    pub(crate) fn restore(
+        &mut self,
+        saved: &mut Saved<'_>,
+        sampler: Sampler,
+        mut mark: impl FnMut(u32, u8) -> Option<()>,
+    ) -> Option<()> {
+        for list in (0..self.policy.lists().len()).rev() {
+            for _ in 0..saved.small_count(self.held.room())? {
+                let (hash, state) = (Hash::from_bits(saved.u64()?), saved.u8()?);
+                let reads = u32::from(state) & ((1 << MARK_SHIFT) - 1);
+                let is_valid = reads <= READS_MAX && sampler.takes(hash);
+                if !is_valid || self.held.find(hash).is_some() {
+                    return None;
+                }
+                let slot = self.held.insert(hash);
+                self.policy.restore(&mut self.links, slot, hash, list, reads);
+                mark(slot, state >> MARK_SHIFT)?;
+            }
+        }
+        self.policy.restore_ghosts(&saved.ghosts()?).then_some(())
     }
 }
 

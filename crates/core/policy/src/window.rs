@@ -273,6 +273,19 @@ impl Replacement for Window {
         ((self.states.get(slot) & READS) / READ) as u32
     }
 
+    fn restore(&mut self, links: &mut Links, slot: u32, _: Hash, list: usize, reads: u32) {
+        self.states.set(slot, list as u64 | (u64::from(reads) * READ));
+        links.push_back(&mut self.lists[list], slot);
+    }
+
+    fn ghosts(&self) -> &[u16] {
+        self.ghosts.all()
+    }
+
+    fn ghosts_mut(&mut self) -> &mut [u16] {
+        self.ghosts.all_mut()
+    }
+
     #[inline]
     fn hit(&mut self, links: &mut Links, slot: u32, _: impl FnOnce() -> Hash, held: Held) {
         if self.is_lru() && held == Held::Clean {

@@ -119,6 +119,8 @@ pub struct Queue {
 pub struct Curve {
     /// Length of the observed time, in nanoseconds; earlier accesses have less weight.
     pub window_ns: u64,
+    /// The part of it in which earlier processes served the volume.
+    pub earlier_ns: u64,
     /// Accesses to blocks in that time.
     pub accesses: u64,
     /// Whether the cache is too small for a reliable estimate.

@@ -14,6 +14,7 @@ mod captive;
 mod clients;
 mod connections;
 mod operator;
+mod policy_state;
 mod pressure;
 mod scrapes;
 mod sensor;

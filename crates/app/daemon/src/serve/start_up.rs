@@ -12,9 +12,8 @@
 //! followed all the same, and stays as it is.
 
 use super::captive::either;
-use super::warmth::{Warmth, now_s, reason};
+use super::warmth::{LIST, Warmth, reason};
 use crate::device::blocking;
-use hotlist::Description;
 use std::rc::Rc;
 
 impl Warmth {
@@ -77,10 +76,8 @@ impl Warmth {
         if !self.is_on() || shared.counters(self.lane().now()).blocks_retained > 0 {
             return;
         }
-        let (lists, identity, volume_blocks) =
-            (self.lists.clone(), self.identity.clone(), self.blocks);
-        let of = Description { identity, volume_blocks, saved_s: now_s() };
-        let read = read.into_iter().filter(|block| *block < volume_blocks).collect();
-        self.report(reason(blocking(move || lists.save_start(&of, read, is_whole)).await));
+        let (lists, of) = (self.lists.clone(), self.description());
+        let read = read.into_iter().filter(|block| *block < of.volume_blocks).collect();
+        self.report(LIST, reason(blocking(move || lists.save_start(&of, read, is_whole)).await));
     }
 }

@@ -75,7 +75,7 @@ fn policy(shared: &cache::Shared) -> Policy {
 }
 
 fn curve(shared: &cache::Shared, memory_bytes: u64, now_ns: u64) -> Option<Curve> {
-    let CurveReport { answer, window_ns } = shared.curve(now_ns)?;
+    let CurveReport { answer, window_ns, earlier_ns } = shared.curve(now_ns)?;
     let counted = shared.counters(now_ns);
     // A request that misses waits once, for any number of missing blocks.
     let requests = counted.read_misses as f64 / counted.block_read_misses.max(1) as f64;
@@ -89,6 +89,7 @@ fn curve(shared: &cache::Shared, memory_bytes: u64, now_ns: u64) -> Option<Curve
     };
     Some(Curve {
         window_ns,
+        earlier_ns,
         accesses: answer.accesses,
         is_too_small: answer.is_too_small,
         points: (0..POINTS).map(point).collect(),

@@ -1,5 +1,5 @@
 //! A volume's list of hot blocks: read back at the start, saved every few minutes and at the end.
-//! Its start-up list: see `start_up.rs`.
+//! Its start-up list: see `start_up.rs`. The state of its policy: see `policy_state.rs`.
 //!
 //! Files are read and written on a separate thread. A list that is still being read back names more
 //! than the cache holds, so it is not replaced before that has ended.
@@ -21,6 +21,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const NUDGE_NS: u64 = 1_000_000_000;
 /// A list is replaced once accesses to one block in this number of the cached ones were counted.
 const CHANGED_ONE_IN: u64 = 16;
+/// The name of the list in messages.
+pub(super) const LIST: &str = "the list of hot blocks";
 /// Longest time that the end of a volume waits for its list, in nanoseconds.
 const LAST_NS: u64 = 10_000_000_000;
 
@@ -37,6 +39,8 @@ pub(crate) struct Warmth {
     saved_at: Cell<u64>,
     is_saving: Cell<bool>,
     saved: Event,
+    /// Whether the policy's state was read: an earlier save would replace what was not read yet.
+    pub(super) is_policy_read: Cell<bool>,
     /// The last reason why a list could not be saved, which was reported.
     reported: RefCell<Option<String>>,
     pub(super) has_ended: Cell<bool>,
@@ -44,7 +48,7 @@ pub(crate) struct Warmth {
 }
 
 /// Returns the time in seconds since 1970; 0 if the clock is before that.
-pub(super) fn now_s() -> u64 {
+fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
 }
 
@@ -77,6 +81,7 @@ impl Warmth {
             saved_at: Cell::new(0),
             is_saving: Cell::new(false),
             saved: Event::new(),
+            is_policy_read: Cell::new(false),
             reported: RefCell::new(None),
             has_ended: Cell::new(false),
             ended: Event::new(),
@@ -93,6 +98,7 @@ impl Warmth {
         let warmth = self.clone();
         // If the lane is full, the cache starts empty.
         let _ = self.lane().spawn(async move {
+            warmth.load_policy().await;
             warmth.load().await;
             warmth.save_periodically().await;
         });
@@ -128,6 +134,7 @@ impl Warmth {
     /// Lets reading the list go on after each wait, until it has ended.
     async fn watch(&self) {
         let (lane, shared) = (self.lane(), self.cache.shared());
+        let mut saved_ns = lane.now();
         loop {
             let seen = self.ended.seen();
             if self.has_ended.get() || !shared.is_warming() {
@@ -135,6 +142,12 @@ impl Warmth {
             }
             either(self.ended.after(seen), lane.sleep_until(lane.now() + NUDGE_NS)).await;
             shared.nudge_warming();
+            // The policy's state is saved meanwhile.
+            let due_ns = saved_ns + shared.settings().warm_save_ns;
+            if lane.now() >= due_ns && !self.has_ended.get() && self.has_changed(CHANGED_ONE_IN) {
+                self.save().await;
+                saved_ns = lane.now();
+            }
         }
     }
 
@@ -182,34 +195,48 @@ impl Warmth {
         either(saving, lane.sleep_until(lane.now() + LAST_NS)).await;
     }
 
-    /// Replaces the list.
+    /// Replaces the list, unless it is being read back, and the policy's state.
     async fn save(&self) {
-        let shared = self.cache.shared();
-        if !self.is_on() || shared.is_warming() {
+        if !self.is_on() {
             return;
         }
         self.is_saving.set(true);
-        let accesses = shared.counters(self.lane().now()).block_accesses;
-        let entries = self.cache.hot_blocks().await;
-        let (lists, identity, volume_blocks) =
-            (self.lists.clone(), self.identity.clone(), self.blocks);
-        let of = Description { identity, volume_blocks, saved_s: now_s() };
-        let why = reason(blocking(move || lists.save(&of, entries)).await);
-        if why.is_none() {
-            self.saved_at.set(accesses);
+        let is_list_saved = !self.cache.shared().is_warming();
+        let why = if is_list_saved { self.save_list().await } else { None };
+        let why_policy = self.save_policy().await;
+        match why {
+            Some(why) => self.report(LIST, Some(why)),
+            None => self.report("the state of the policy", why_policy),
         }
-        self.report(why);
         self.is_saving.set(false);
         self.saved.notify();
     }
 
-    /// Reports why a list could not be saved, once for each reason in a row.
-    pub(super) fn report(&self, why: Option<String>) {
+    /// Replaces the list. Returns the reason why it could not be saved.
+    async fn save_list(&self) -> Option<String> {
+        let accesses = self.cache.shared().counters(self.lane().now()).block_accesses;
+        let entries = self.cache.hot_blocks().await;
+        let (lists, of) = (self.lists.clone(), self.description());
+        let why = reason(blocking(move || lists.save(&of, entries)).await);
+        if why.is_none() {
+            self.saved_at.set(accesses);
+        }
+        why
+    }
+
+    /// Describes the volume for a file that is saved now.
+    pub(super) fn description(&self) -> Description {
+        let (identity, volume_blocks) = (self.identity.clone(), self.blocks);
+        Description { identity, volume_blocks, saved_s: now_s() }
+    }
+
+    /// Reports why `name` could not be saved, once for each reason in a row.
+    pub(super) fn report(&self, name: &str, why: Option<String>) {
         let was_reported = self.reported.replace(why.clone()) == why;
         if let Some(why) = why.filter(|_| !was_reported) {
             crate::complain!(
-                "overdrive: {}: the list of hot blocks cannot be saved ({why}); after a restart, \
-                 the cache starts with an older list or empty",
+                "overdrive: {}: {name} cannot be saved ({why}); after a restart, the cache starts \
+                 with an older one or empty",
                 self.name
             );
         }

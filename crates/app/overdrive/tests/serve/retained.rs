@@ -126,10 +126,14 @@ fn a_killed_daemon_s_cached_blocks_are_served_by_the_next_one() {
     assert_eq!(counter(&scene.server, "blocks_retained_used"), ALL);
     let said = scene.server.volume(&["stats"]).well().stdout;
     assert!(said.contains("8 MiB of cached data from an earlier process"), "{said}");
+    let took_ns = counter(&scene.server, "takeover_ns");
+    assert!((1000..60_000_000_000).contains(&took_ns), "{took_ns}");
+    assert!(said.contains("were taken over from an earlier process in "), "{said}");
     let home = scene.server.home.clone();
     scene.server.end().well();
     let stopped = Server::start_in(&home, &scene.image, &["--memory", "16M"]);
     assert_eq!(counter(&stopped, "blocks_retained"), 0, "nothing outlives a stop");
+    assert_eq!(counter(&stopped, "takeover_ns"), 0);
     stopped.end().well();
 }
 

@@ -463,6 +463,38 @@ fn a_full_state_directory_is_reported_once() {
 }
 
 #[test]
+fn a_read_only_state_directory_is_read_and_reported_once() {
+    if !is_root() {
+        return;
+    }
+    let _unshared = no_namespaces();
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    fs::create_dir_all(home.state()).expect("ours");
+    let state = home.state().display().to_string();
+    run("mount", &["-t", "tmpfs", "none", &state]).well();
+    first_life(&home, &image);
+    let suffixes = ["hot", "start", "policy"];
+    let good = suffixes.map(|suffix| saved(&home, suffix, None));
+    run("mount", &["-o", "remount,ro", &state]).well();
+    assert!(fs::write(home.state().join("other"), "").is_err(), "it takes no files");
+
+    let server = serve(&home, &image, &["--warm-save", "100ms"]);
+    assert_eq!(warmed(&server), HOT.end - HOT.start);
+    read(&server, HOT.chain(2000..3000), 1);
+    server.says("the list of hot blocks cannot be saved (Read-only file system");
+    read(&server, HOT, 1);
+    let forget = server.volume(&["forget"]);
+    assert_eq!(forget.status, 6, "{}", forget.stderr);
+    assert!(forget.stderr.contains("cannot be removed"), "{}", forget.stderr);
+    let ended = server.end();
+    assert_eq!(ended.status, 0);
+    assert_eq!(ended.stderr.matches("cannot be saved").count(), 1, "{}", ended.stderr);
+    assert_eq!(suffixes.map(|suffix| saved(&home, suffix, None)), good);
+    run("umount", &["--lazy", &state]).well();
+}
+
+#[test]
 fn lists_from_the_future_are_used_and_replaced() {
     let (place, home) = (place(), Home::new());
     let image = image(&place, 16);
@@ -486,4 +518,122 @@ fn lists_from_the_future_are_used_and_replaced() {
         });
     }
     assert_eq!(server.end().status, 0);
+}
+
+/// The curve of other sizes, as `volume stats --json` has it.
+fn curve(server: &Server) -> serde_json::Value {
+    let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+    assert!(stats["curve"].is_object(), "{stats}");
+    stats["curve"].clone()
+}
+
+fn accesses(curve: &serde_json::Value) -> u64 {
+    curve["accesses"].as_u64().expect("a number")
+}
+
+/// The accesses that a saved policy's curve has, which are its first number.
+fn accesses_in(state: &[u8]) -> u64 {
+    let identity = usize::from(u16::from_le_bytes([state[38], state[39]]));
+    let at = 40 + identity + 13;
+    u64::from_le_bytes(state[at..at + 8].try_into().expect("eight"))
+}
+
+/// Options of a volume whose cache is large enough for a curve, over an image of four times its
+/// size.
+const CURVED: [&str; 6] = ["--memory", "16M", "--guard", "off", "--warm-save", "100ms"];
+
+/// Reads a part of an image of zeros at random, so that some other sizes would miss more.
+fn read_at_random(server: &Server) {
+    let mut client = Client::connect(&server.socket);
+    for read in 0..20_000u64 {
+        let block = 1 + (read * read * 31 + read / 7) % 6000 * (1 + read % 3) / 3;
+        assert_eq!(client.read(block * BLOCK as u64, BLOCK), vec![0; BLOCK]);
+    }
+}
+
+#[test]
+fn the_curve_of_other_sizes_goes_on_after_an_upgrade_a_kill_and_a_restart() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 64);
+    let server = serve(&home, &image, &CURVED);
+    read_at_random(&server);
+    let before = curve(&server);
+    assert_eq!(before["earlier_ns"], 0);
+    home.overdrive(&["upgrade"]).well();
+    wait_until("the curve was restored", || accesses(&curve(&server)) == accesses(&before));
+    let after = curve(&server);
+    let ratios = |curve: &serde_json::Value| -> Vec<f64> {
+        let points = curve["points"].as_array().expect("points").iter();
+        points.map(|point| point["miss_ratio"].as_f64().expect("a number")).collect()
+    };
+    assert_eq!(ratios(&after), ratios(&before));
+    assert!(ratios(&before)[0] > ratios(&before)[5], "{before}");
+    assert!(after["window_ns"].as_u64() >= before["window_ns"].as_u64());
+    let said = server.volume(&["stats"]).well().stdout;
+    assert!(said.contains("of it in earlier processes"), "{said}");
+
+    // A kill costs the accesses since the last save: the last ones of an interval, fewer than one
+    // for 16 blocks.
+    read_at_random(&server);
+    let before = curve(&server);
+    let saved_of = || files(&home, "policy").first().and_then(|path| fs::read(path).ok());
+    wait_until("it was saved", || {
+        saved_of().is_some_and(|state| accesses_in(&state).abs_diff(accesses(&before)) < 256)
+    });
+    let home = server.kill();
+    let server = serve(&home, &image, &CURVED);
+    wait_until("the curve was restored", || {
+        let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+        stats["curve"]["accesses"].as_u64().is_some_and(|now| now.abs_diff(accesses(&before)) < 256)
+    });
+    for (after, before) in ratios(&curve(&server)).into_iter().zip(ratios(&before)) {
+        assert!((after - before).abs() < 0.02, "{after} and {before}");
+    }
+    let before = curve(&server);
+    assert_eq!(server.end().status, 0);
+    let path = files(&home, "policy").remove(0);
+    assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+    let server = serve(&home, &image, &CURVED);
+    wait_until("the curve was restored", || {
+        let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+        stats["curve"]["accesses"].as_u64() == Some(accesses(&before))
+    });
+    assert!(server.volume(&["forget"]).well().stdout.contains("was removed"));
+    assert!(files(&home, "policy").is_empty());
+    assert_eq!(server.end().status, 0);
+}
+
+#[test]
+fn a_policy_whose_state_cannot_be_used_starts_empty_and_says_why() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 64);
+    let server = serve(&home, &image, &CURVED);
+    read_at_random(&server);
+    assert_eq!(server.end().status, 0);
+    let path = files(&home, "policy").remove(0);
+    let good = fs::read(&path).expect("saved");
+    let damaged = [&good[..100], &[good[100] ^ 1], &good[101..]].concat();
+    let newer = [&good[..8], &[9], &good[9..]].concat();
+    for (bytes, why) in [
+        (damaged, "is damaged; the policy and the curve of other sizes start empty"),
+        (newer, "is of a later version (9); the policy"),
+        (fs::read(&files(&home, "hot")[0]).expect("saved"), "is no state of a policy; the policy"),
+    ] {
+        fs::write(&path, &bytes).expect("ours");
+        let server = serve(&home, &image, &CURVED);
+        server.says(why);
+        let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+        assert!(stats["curve"].is_null(), "{stats}");
+        read_at_random(&server);
+        assert!(accesses(&curve(&server)) > 0, "it learns again");
+        assert_eq!(server.end().status, 0);
+        assert_ne!(fs::read(&path).expect("replaced"), bytes);
+    }
+    // Another size starts empty as well, without a message.
+    let other = serve(&home, &image, &["--memory", "24M"]);
+    let stats = other.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+    assert!(stats["curve"].is_null(), "{stats}");
+    let ended = other.end();
+    let sentences = ended.stderr.matches("the curve of other sizes start empty").count();
+    assert_eq!((ended.status, sentences), (0, 3), "{}", ended.stderr);
 }

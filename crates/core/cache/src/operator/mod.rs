@@ -1,7 +1,8 @@
 //! Operations of an operator on a volume: changed settings, the discard of dirty data, the ranking
-//! of the cached blocks, and their order after a takeover.
+//! of the cached blocks, their order after a takeover, and the policy's state for the next process.
 
 pub(crate) mod discard_dirty;
 mod hot_blocks;
+mod policy_state;
 pub(crate) mod reconfigure;
 mod retained_order;

@@ -111,6 +111,16 @@ impl Shard {
         }
     }
 
+    /// Fingerprints of the blocks that were evicted recently.
+    pub(crate) fn ghosts(&self) -> &[u16] {
+        self.policy.ghosts()
+    }
+
+    /// Takes over the fingerprints of a shard of an earlier process, if it had this size.
+    pub(crate) fn restore_ghosts(&mut self, ghosts: &[u16]) {
+        self.policy.restore_ghosts(ghosts);
+    }
+
     /// Whether a version of this block has been taken over.
     pub(crate) fn holds(&self, block: u64) -> bool {
         let found = self.index.find(Hash::of(block), |slot| self.header(slot).block == block);

@@ -89,6 +89,9 @@ counters! {
     /// Blocks of `blocks_retained` that were evicted, dropped or replaced before a client used
     /// them.
     count blocks_retained_wasted: "blocks",
+    /// Time in which the memory of an earlier process was taken over: from the first message to its
+    /// holder until the cache could answer. 0: there was none.
+    count takeover_ns: "nanoseconds",
     /// Blocks admitted after a miss.
     count blocks_filled: "blocks",
     /// Blocks of which a read needed a part, and that were fetched whole.

@@ -14,6 +14,7 @@ pub(crate) struct VolumeStats {
     writes_urgent: AtomicU64,
     blocks_recovered: AtomicU64,
     headers_rejected: AtomicU64,
+    takeover_ns: AtomicU64,
     /// Boxed: otherwise ten kilobytes would be copied with the rest whenever a cache is made.
     pub(crate) latencies: Box<Latencies>,
 }
@@ -46,6 +47,11 @@ impl VolumeStats {
         self.headers_rejected.store(headers_rejected, Ordering::Relaxed);
     }
 
+    /// Records the time that the takeover of an earlier process's memory took.
+    pub(crate) fn set_takeover_ns(&self, ns: u64) {
+        self.takeover_ns.store(ns, Ordering::Relaxed);
+    }
+
     /// Adds the counters.
     pub(crate) fn count(&self, all: &mut Counters) {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -55,5 +61,6 @@ impl VolumeStats {
         all.writes_urgent = load(&self.writes_urgent);
         all.blocks_recovered = load(&self.blocks_recovered);
         all.headers_rejected = load(&self.headers_rejected);
+        all.takeover_ns = load(&self.takeover_ns);
     }
 }

@@ -44,8 +44,8 @@ pub(super) struct Pace {
     pieces: [u32; CLASSES],
     sum_ns: [u64; CLASSES],
     took_ns: u64,
-    /// Time of the last judgement: pieces that began before it do not count.
-    judged_ns: u64,
+    /// Number of judgements, modulo 2^32: pieces that began before the last one do not count.
+    round: u32,
     /// A window was once too large.
     is_settled: bool,
     /// Judgements since then.
@@ -58,6 +58,8 @@ pub(super) struct Pace {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     at_ns: u64,
+    /// The judgements before it.
+    round: u32,
     /// Requests in flight, with this one, if it took the last place that was allowed.
     among: Option<u32>,
 }
@@ -70,7 +72,7 @@ impl Pace {
         pieces: [0; CLASSES],
         sum_ns: [0; CLASSES],
         took_ns: 0,
-        judged_ns: 0,
+        round: 0,
         is_settled: false,
         judged: 0,
         is_serial: false,
@@ -111,7 +113,7 @@ impl Pace {
         }
         self.in_flight += 1;
         let among = (self.in_flight == allowed).then_some(self.in_flight + others);
-        Some(Begun { at_ns: now_ns, among })
+        Some(Begun { at_ns: now_ns, round: self.round, among })
     }
 
     /// Ends a piece that was not requested, or has failed.
@@ -123,14 +125,14 @@ impl Pace {
     pub(super) fn end(&mut self, begun: Begun, now_ns: u64, blocks: u32) {
         self.cancel();
         self.took_ns = now_ns.saturating_sub(begun.at_ns).max(1);
-        let Some(among) = begun.among.filter(|_| begun.at_ns >= self.judged_ns) else { return };
+        let Some(among) = begun.among.filter(|_| begun.round == self.round) else { return };
         let class = class_of(blocks);
         self.pieces[class] += 1;
         self.sum_ns[class] += self.took_ns;
         if self.pieces[class] == JUDGED {
             let mean_ns = (self.sum_ns[class] / u64::from(JUDGED)).max(1);
             (self.pieces, self.sum_ns) = ([0; CLASSES], [0; CLASSES]);
-            self.judged_ns = now_ns;
+            self.round = self.round.wrapping_add(1);
             self.judge(class, mean_ns, among);
         }
     }
@@ -181,6 +183,34 @@ mod tests {
             let mut pace = Pace::FIRST;
             learn(&mut pace, servers, 2000);
             let allowed = pace.allowed(0, 0);
+            assert!(allowed >= servers / 2 && allowed < servers, "{servers}: {allowed}");
+        }
+    }
+
+    /// Ends pieces one by one over a backing of this number of servers, each of which takes the
+    /// piece that has waited longest; each end makes room for new ones.
+    fn serve(pace: &mut Pace, servers: usize, pieces: u32) {
+        let (mut free_at, mut now_ns) = (alloc::vec![0; servers], 0);
+        let mut in_flight = alloc::collections::VecDeque::new();
+        for _ in 0..pieces {
+            while let Some(begun) = pace.begin(now_ns, 0, 0) {
+                let server = free_at.iter_mut().min().expect("there is one");
+                *server = now_ns.max(*server) + PIECE_NS;
+                in_flight.push_back((begun, *server));
+            }
+            let (begun, until_ns) = in_flight.pop_front().expect("there is room for one");
+            now_ns = until_ns;
+            pace.end(begun, now_ns, 1);
+        }
+    }
+
+    #[test]
+    fn pieces_of_a_window_that_was_too_large_do_not_make_it_smaller_twice() {
+        for servers in [4, 16, 40] {
+            let mut pace = Pace::FIRST;
+            serve(&mut pace, servers, 2000);
+            let (allowed, servers) = (pace.allowed(0, 0), servers as u32);
+            assert!(pace.is_settled || servers > WINDOW_MAX / 2, "{servers}: {pace:?}");
             assert!(allowed >= servers / 2 && allowed < servers, "{servers}: {allowed}");
         }
     }

@@ -2,7 +2,9 @@
 
 mod parse;
 
-use hotlist::{Description, Entry, HotList, StartList, encode, encode_start};
+use hotlist::{
+    Description, Entry, HotList, SavedPolicy, StartList, encode, encode_policy, encode_start,
+};
 use proptest::prelude::*;
 
 fn of() -> Description {
@@ -26,7 +28,7 @@ proptest! {
 
     #[test]
     fn a_list_with_changed_bytes(changes in proptest::collection::vec((0..4096usize, any::<u8>()), 1..6)) {
-        for mut bytes in [sample(), start_sample()] {
+        for mut bytes in [sample(), start_sample(), encode_policy(&of(), &[7; 300])] {
             for (at, byte) in &changes {
                 let at = at % bytes.len();
                 bytes[at] = *byte;
@@ -41,6 +43,15 @@ proptest! {
         bytes.resize(length, 0);
         parse::parse(&bytes);
         prop_assert!(length == sample().len() || HotList::parse(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_saved_policy_that_is_cut_or_extended(length in 0..600usize) {
+        let good = encode_policy(&of(), &[7; 300]);
+        let mut bytes = good.clone();
+        bytes.resize(length, 0);
+        parse::parse(&bytes);
+        prop_assert!(length == good.len() || SavedPolicy::parse(&bytes).is_err());
     }
 
     #[test]

@@ -1,7 +1,10 @@
-//! Any bytes as a list of either kind: parsing never panics, and a list that is accepted names
+//! Any bytes as a file of each kind: parsing never panics, and a list that is accepted names
 //! blocks of its volume, each once in its class, and is written as it was read.
 
-use hotlist::{BLOCKS_MAX, HotList, START_BLOCKS_MAX, STARTS, StartList, encode_start};
+use hotlist::{
+    BLOCKS_MAX, HotList, START_BLOCKS_MAX, STARTS, SavedPolicy, StartList, encode_policy,
+    encode_start,
+};
 
 /// Bytes before the checked part: magic, version and checksum.
 const CHECKED: usize = 16;
@@ -11,7 +14,7 @@ const CHECKED: usize = 16;
 pub(crate) fn parse(bytes: &[u8]) {
     check(bytes);
     if let Some(body) = bytes.get(CHECKED..) {
-        for magic in [b"ODHOTLST", b"ODSTARTL"] {
+        for magic in [b"ODHOTLST", b"ODSTARTL", b"ODPOLICY"] {
             let mut sealed = [&magic[..], &[1, 0, 0, 0]].concat();
             sealed.extend_from_slice(&crc32fast::hash(body).to_le_bytes());
             sealed.extend_from_slice(body);
@@ -22,6 +25,7 @@ pub(crate) fn parse(bytes: &[u8]) {
 
 fn check(bytes: &[u8]) {
     check_start(bytes);
+    check_policy(bytes);
     let Ok(list) = HotList::parse(bytes) else { return };
     let (of, length) = (list.description().clone(), list.len());
     assert!(length <= BLOCKS_MAX as u64);
@@ -45,4 +49,9 @@ fn check_start(bytes: &[u8]) {
     read.sort_unstable();
     read.dedup();
     assert_eq!(written, read);
+}
+
+fn check_policy(bytes: &[u8]) {
+    let Ok(saved) = SavedPolicy::parse(bytes) else { return };
+    assert_eq!(encode_policy(saved.description(), saved.state()), bytes);
 }

@@ -138,9 +138,13 @@ fn print_curve(curve: &Curve) {
     };
     let guess =
         if curve.is_too_small { "; the cache is too small for a reliable estimate" } else { "" };
+    let earlier = match curve.earlier_ns {
+        0 => String::new(),
+        earlier_ns => format!(", {} of it in earlier processes", time(earlier_ns)),
+    };
     daemon::say!("");
     daemon::say!(
-        "misses of other sizes in the last {} (a simulated sample{guess})",
+        "misses of other sizes in the last {}{earlier} (a simulated sample{guess})",
         time(curve.window_ns)
     );
     let points = || curve.points.iter();

@@ -7,6 +7,10 @@
 //! tiny ones), in the section in which they decide. Each sampler has its own lock, under which no
 //! other lock is taken. The results are returned in a word that is read without a lock.
 
+mod state;
+
+pub use state::PolicyState;
+
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use lane::Lock;
@@ -51,6 +55,8 @@ struct Window {
     /// The duration of the window, and the time up to which it is known. 0: it has not begun.
     elapsed_ns: u64,
     until_ns: u64,
+    /// The part of the duration in which earlier processes served the volume.
+    earlier_ns: u64,
 }
 
 /// The state of the policy.
@@ -71,6 +77,8 @@ pub struct CurveReport {
     pub answer: Answer,
     /// The duration of the window to which the curve applies, in nanoseconds.
     pub window_ns: u64,
+    /// The part of it in which earlier processes served the volume.
+    pub earlier_ns: u64,
 }
 
 /// The counts of a shard.
@@ -95,8 +103,8 @@ impl Sampling {
             share: AtomicU32::new(arbiter.as_ref().map_or(0, Arbiter::share)),
             arbiter: arbiter.map(Lock::new),
             curve: curve.map(|curve| {
-                let (accesses, misses, elapsed_ns, until_ns) = (0, 0, 0, 0);
-                Lock::new(Window { curve, accesses, misses, elapsed_ns, until_ns })
+                let (accesses, misses, elapsed_ns, until_ns, earlier_ns) = (0, 0, 0, 0, 0);
+                Lock::new(Window { curve, accesses, misses, elapsed_ns, until_ns, earlier_ns })
             }),
             expectation: Lock::new(expectation),
         }
@@ -167,7 +175,8 @@ impl Sampling {
         self.curve.as_ref()?.peek(|window| {
             window.tick(now_ns);
             let answer = window.curve.answer(window.accesses, window.misses)?;
-            Some(CurveReport { answer, window_ns: window.elapsed_ns })
+            let (window_ns, earlier_ns) = (window.elapsed_ns, window.earlier_ns);
+            Some(CurveReport { answer, window_ns, earlier_ns })
         })
     }
 }
@@ -180,6 +189,7 @@ impl Window {
             self.accesses /= 2;
             self.misses /= 2;
             self.elapsed_ns /= 2;
+            self.earlier_ns /= 2;
         }
     }
 
