@@ -176,7 +176,7 @@ impl VolumeServices {
         let result = self.close(&service).await;
         let losses = service.losses();
         if let Err(failure) = &result {
-            crate::complain!("overdrive: {name}: {failure}");
+            crate::complain!(volume = name, "overdrive: {name}: {failure}");
             self.note_failure(failure.clone());
         }
         self.list.borrow_mut().retain(|other| other.name != name);

@@ -120,8 +120,8 @@ impl Warmth {
                 self.watch().await;
             }
             Ok(Ok(_)) => {}
-            Ok(Err(why)) => crate::complain!("overdrive: {}: {why}", self.name),
-            Err(failure) => crate::complain!("overdrive: {}: {failure}", self.name),
+            Ok(Err(why)) => crate::complain!(volume = self.name, "overdrive: {}: {why}", self.name),
+            Err(failure) => crate::complain!(volume = self.name, "overdrive: {}: {failure}", self.name),
         }
     }
 
@@ -208,6 +208,7 @@ impl Warmth {
         let was_reported = self.reported.replace(why.clone()) == why;
         if let Some(why) = why.filter(|_| !was_reported) {
             crate::complain!(
+                volume = self.name,
                 "overdrive: {}: the list of hot blocks cannot be saved ({why}); after a restart, \
                  the cache starts with an older list or empty",
                 self.name
