@@ -42,7 +42,9 @@ impl Warmth {
             }
             Ok(Ok(_)) => {}
             Ok(Err(why)) => crate::complain!(volume = self.name, "overdrive: {}: {why}", self.name),
-            Err(failure) => crate::complain!(volume = self.name, "overdrive: {}: {failure}", self.name),
+            Err(failure) => {
+                crate::complain!(volume = self.name, "overdrive: {}: {failure}", self.name)
+            }
         }
     }
 

@@ -121,7 +121,9 @@ impl Warmth {
             }
             Ok(Ok(_)) => {}
             Ok(Err(why)) => crate::complain!(volume = self.name, "overdrive: {}: {why}", self.name),
-            Err(failure) => crate::complain!(volume = self.name, "overdrive: {}: {failure}", self.name),
+            Err(failure) => {
+                crate::complain!(volume = self.name, "overdrive: {}: {failure}", self.name)
+            }
         }
     }
 
@@ -197,6 +199,11 @@ impl Warmth {
         let why = reason(blocking(move || lists.save(&of, entries)).await);
         if why.is_none() {
             self.saved_at.set(accesses);
+            crate::detail!(
+                volume = self.name,
+                "overdrive: {}: the list of hot blocks was saved",
+                self.name
+            );
         }
         self.report(why);
         self.is_saving.set(false);

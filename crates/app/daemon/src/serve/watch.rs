@@ -57,7 +57,9 @@ impl Watch {
                 self.service.volume.valve().nudge();
             }
             match reported.of_stall(stalled) {
-                Some(news) if stalled => crate::complain!(volume = name, "overdrive: {name}: {news}"),
+                Some(news) if stalled => {
+                    crate::complain!(volume = name, "overdrive: {name}: {news}")
+                }
                 Some(news) => crate::tell!(volume = name, "overdrive: {name}: {news}"),
                 None => {}
             }
@@ -68,7 +70,9 @@ impl Watch {
                 crate::complain!(volume = name, "overdrive: {name}: {news}");
             }
             match reported.of_failure(failed) {
-                Some(news) if failed => crate::complain!(volume = name, "overdrive: {name}: {news}"),
+                Some(news) if failed => {
+                    crate::complain!(volume = name, "overdrive: {name}: {news}")
+                }
                 Some(news) => crate::tell!(volume = name, "overdrive: {name}: {news}"),
                 None => {}
             }
@@ -100,7 +104,10 @@ impl Watch {
             let name = &self.service.name;
             match self.service.volume.keep_again() {
                 Ok(()) => {
-                    crate::tell!(volume = name, "overdrive: {name}: its holder has ended; another one was started")
+                    crate::tell!(
+                        volume = name,
+                        "overdrive: {name}: its holder has ended; another one was started"
+                    )
                 }
                 Err(failure) => {
                     crate::complain!(volume = name, "overdrive: {failure}; trying again");

@@ -36,10 +36,7 @@ fn datagram(severity: Severity, volume: Option<&str>, text: &str) -> String {
     let text = &text[..length.unwrap_or_default()];
     let volume = volume.map_or(String::new(), |name| format!("VOLUME={}\n", printable(name)));
     let level = severity.level();
-    format!(
-        "PRIORITY={level}\nSYSLOG_IDENTIFIER=overdrive\n{volume}MESSAGE={}\n",
-        printable(text)
-    )
+    format!("PRIORITY={level}\nSYSLOG_IDENTIFIER=overdrive\n{volume}MESSAGE={}\n", printable(text))
 }
 
 impl Journal {

@@ -11,8 +11,8 @@
 
 mod journal;
 
-use rustix::time::{ClockId, clock_gettime};
 use journal::Journal;
+use rustix::time::{ClockId, clock_gettime};
 use std::io::{IsTerminal, Write, stderr};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -79,7 +79,9 @@ impl std::str::FromStr for Severity {
 
     fn from_str(word: &str) -> Result<Severity, String> {
         let known = Severity::ALL.into_iter().find(|severity| severity.word() == word);
-        known.ok_or_else(|| format!("'{word}' is no level of messages; write error, notice or debug"))
+        known.ok_or_else(|| {
+            format!("'{word}' is no level of messages; write error, notice or debug")
+        })
     }
 }
 
