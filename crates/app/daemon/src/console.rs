@@ -42,14 +42,14 @@ macro_rules! complain {
     ($($words:tt)*) => { $crate::log!($crate::console::Severity::Error, $($words)*) };
 }
 
-/// Writes one line about a step on the way, as [`tell!`](crate::tell) does, if the level of
+/// Writes one line about a step on the way, as [`complain!`](crate::complain) does, if the level of
 /// messages includes those.
 #[macro_export]
 macro_rules! detail {
     ($($words:tt)*) => { $crate::log!($crate::console::Severity::Debug, $($words)*) };
 }
 
-/// Writes one line of a severity; see [`tell!`](crate::tell).
+/// Writes one line of any severity, for the macros above.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! log {
@@ -110,8 +110,7 @@ pub fn check_output() -> Result<(), Failure> {
     Err(Failure::new(Exit::Io, message))
 }
 
-/// Writes a line to the standard error or the journal, if the level of messages includes it; see
-/// [`tell!`](crate::tell).
+/// Writes a line to the standard error or the journal, if the level of messages includes it.
 pub fn log(severity: Severity, volume: Option<&str>, words: Arguments<'_>) {
     if host::is_logged(severity) {
         host::write_log(severity, volume, line(words));

@@ -102,6 +102,7 @@ install() {
     mount_at_boot
     mount /mnt/data
     write /mnt/data first 16
+    journal
     upgrade
     downgrade
     if apt remove overdrive; then fail "removed while a volume is attached"; fi
@@ -109,6 +110,18 @@ install() {
     systemctl is-active --quiet overdrive-device@data || fail "a refused removal has stopped the service"
     overdrive volume list > /dev/null || fail "a refused removal has removed the program"
     check /mnt/data
+}
+
+# A message about a volume has its name as a field, and belongs to its unit.
+journal() {
+    overdrive volume set data log_level=debug dirty_age=4s > /dev/null
+    fields="-u overdrive-device@data VOLUME=data SYSLOG_IDENTIFIER=overdrive PRIORITY=7"
+    for _ in $(seq 50); do
+        # shellcheck disable=SC2086
+        journalctl --no-pager -q -b -o cat $fields | grep -q '^data: set log_level=debug dirty_age=4s$' && return
+        sleep 0.2
+    done
+    fail "the journal has no message of the volume"
 }
 
 upgrade() {

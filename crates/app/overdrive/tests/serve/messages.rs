@@ -86,7 +86,7 @@ fn in_the_journal_a_message_about_a_volume_has_its_name_as_a_field() {
     );
     // It is not in the stream as well.
     assert!(!server.stderr().contains("dirty_age=2s"), "{}", server.stderr());
-    // Nobody reads; the daemon continues.
+    // The socket is not read any more; the daemon continues.
     for _ in 0..50 {
         home.overdrive(&["volume", "set", "ram-8M", "dirty_age=3s"]).well();
     }

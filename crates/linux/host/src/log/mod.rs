@@ -4,10 +4,11 @@
 //! |---|---|
 //! | a terminal, or of a command | `overdrive: ...` |
 //! | a log | `2026-11-25T23:01:09Z error overdrive: ...` |
-//! | systemd's journal, which has times itself | about a volume: fields ([`journal`]); others: `<3>overdrive: ...` (sd-daemon(3)) |
+//! | systemd's journal, which has times itself | `<3>overdrive: ...` (sd-daemon(3)) |
 //!
-//! Messages without a volume are written to the stream of the journal: they include the last one
-//! of a process, and the journal knows the unit of a stream even if its process has ended.
+//! In the journal, messages about a volume have fields instead ([`journal`]). Others stay lines of
+//! the stream to the journal: they include the last message of a process, and a stream belongs to
+//! its unit even if its process has ended.
 
 mod journal;
 
