@@ -241,12 +241,13 @@ rebooted() {
 cut() {
     mounted
     check /mnt/data
-    orphaned
     umount /mnt/data
     if apt remove overdrive; then fail "removed while a volume is attached"; fi
+    said "overdrive: data: it is the device"
     systemctl disable --now overdrive-device@data 2> /dev/null
     sed -i '\|/mnt/data|d' /etc/fstab
     systemctl daemon-reload
+    orphaned
     apt remove overdrive
     command -v overdrive && fail "the program is still there"
     [ -f /etc/overdrive/data.toml ] || fail "a removal has removed the configuration"
