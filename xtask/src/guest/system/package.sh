@@ -68,13 +68,15 @@ files() {
         -o -path /var/tmp -o -path /srv \) -prune -o -print | sort
 }
 
-# Three commands: install, configure, start. `data` is a whole disk.
+# Three commands: install, configure, start. `data` is a whole disk. Its users wait for as long as there is no daemon:
+# here a package manager needs more than the default.
 configure() {
     cat > /etc/overdrive/data.toml << 'EOF'
 [volume.data]
 backing = "/dev/disk/by-id/virtio-scratch"
 memory = "64M"
 attach = true
+wait_time = "forever"
 EOF
 }
 mount_at_boot() {
