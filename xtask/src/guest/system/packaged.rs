@@ -6,13 +6,13 @@
 //! disks are saved after each part, so a run may begin with any part whose predecessor has passed.
 
 use super::{End, boot, image, prepare, run};
+use crate::clock::now;
 use crate::{cargo, former, install};
 use anyhow::{Context, ensure};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Instant;
 
 /// The parts in order, and how each ends.
 const PARTS: [(&str, End); 4] =
@@ -60,7 +60,7 @@ pub(crate) fn run_all(deb: &Path, epoch: &str, chosen: &[String]) -> anyhow::Res
             restore(&place, before)?;
         }
         println!("{part} ...");
-        let start = Instant::now();
+        let start = now();
         boot(&place, &kernel, part, *end, None)
             .with_context(|| format!("{part}; {}", super::console(&place, part).display()))?;
         println!("{part} passed in {} s", start.elapsed().as_secs());
