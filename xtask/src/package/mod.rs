@@ -39,6 +39,11 @@ pub(crate) struct Options {
     /// With --guest: test this Debian package, and make none.
     #[arg(long, value_name = "FILE", requires = "guest")]
     deb: Option<PathBuf>,
+    /// With --guest: only these parts of the test, in their order; a part other than the first
+    /// continues with the disks that an earlier run has saved.
+    #[arg(long, value_name = "PART,...", requires = "guest", value_delimiter = ',',
+          value_parser = guest::system::packaged::parts())]
+    parts: Vec<String>,
 }
 
 /// The command `package`.
@@ -47,7 +52,7 @@ pub(crate) struct Options {
 /// A package cannot be made, or does not pass a check.
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if let Some(deb) = &options.deb {
-        return guest::system::packaged::run_all(deb, &epoch_s()?);
+        return guest::system::packaged::run_all(deb, &epoch_s()?, &options.parts);
     }
     let ready = setup::prepare(Purpose::Package)?;
     if ready != ExitCode::SUCCESS {
@@ -69,7 +74,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         check::same(&packages.rpm, &again.rpm)?;
     }
     match options.guest {
-        true => guest::system::packaged::run_all(&packages.deb, &epoch_s()?),
+        true => guest::system::packaged::run_all(&packages.deb, &epoch_s()?, &options.parts),
         false => Ok(ExitCode::SUCCESS),
     }
 }

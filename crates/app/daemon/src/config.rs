@@ -16,6 +16,8 @@
 //! attach = true                          # a block device, /dev/overdrive/db
 //! ```
 
+use crate::console::Severity;
+use crate::log_level::LOG_LEVEL;
 use crate::plan::{MetricsAddress, NbdAddress, Route};
 use crate::section::{self, Section, Texts, Wrong};
 use crate::settings::{SETTINGS, Setting};
@@ -27,7 +29,8 @@ use stack::{Exit, Failure, Plan, target};
 use std::path::{Path, PathBuf};
 
 /// Top-level keys besides the volumes.
-const TOP_KEYS: [&str; 7] = ["nbd", "fuse", "insecure_tcp", "metrics", "threads", "poll", "volume"];
+const TOP_KEYS: [&str; 8] =
+    ["nbd", "fuse", "insecure_tcp", "metrics", "threads", "poll", LOG_LEVEL, "volume"];
 /// Keys of a volume besides its settings: options of `overdrive serve`, with `_` for `-`.
 const OPTION_KEYS: [&str; 11] = [
     "format",
@@ -123,6 +126,8 @@ pub struct Config {
     pub threads: Option<usize>,
     /// Whether to poll for work before sleeping, if the file says so.
     pub poll: Option<Polling>,
+    /// Level of messages, if the file says so.
+    pub log_level: Option<Severity>,
     /// The volumes, in the order of their names.
     pub volumes: Vec<ConfigVolume>,
 }
@@ -303,6 +308,7 @@ fn default_of(key: &str) -> String {
         "wait_time" => "30s",
         "via" => "the best way that the kernel offers",
         "poll" => "adaptive",
+        LOG_LEVEL => Severity::default().word(),
         "threads" => "one for each two processors, at most 8",
         "nbd" => "a private socket, if nothing else is named",
         _ => return Setting::named(key).map_or_else(|| "none".to_owned(), Setting::default),
@@ -320,6 +326,7 @@ fn config(top: &Section<'_>) -> Result<Config, Wrong> {
     })?;
     let threads = top.text("threads", crate::parse_threads)?;
     let poll = top.text("poll", units::polling)?;
+    let log_level = top.text(LOG_LEVEL, str::parse)?;
     let nothing =
         || (0..0, "no volume is named; write [volume.NAME] with backing = ...".to_owned());
     let Some(named) = top.named("volume")? else { return Err(nothing()) };
@@ -330,7 +337,7 @@ fn config(top: &Section<'_>) -> Result<Config, Wrong> {
     if volumes.is_empty() {
         return Err(nothing());
     }
-    Ok(Config { nbd, fuse, metrics, threads, poll, volumes })
+    Ok(Config { nbd, fuse, metrics, threads, poll, log_level, volumes })
 }
 
 fn volume_keys() -> Vec<&'static str> {
@@ -406,6 +413,7 @@ mod tests {
             metrics = "127.0.0.1:9469"
             threads = 3
             poll = "20ms"
+            log_level = "debug"
             [volume.db]
             backing = "/dev/sdb"
             memory = "2G"
@@ -426,6 +434,7 @@ mod tests {
         let config = parse(text).expect("a good file");
         let polling = Polling::Fixed(Duration::from_millis(20));
         assert_eq!((config.threads, config.poll), (Some(3), Some(polling)));
+        assert_eq!(config.log_level, Some(Severity::Debug));
         assert_eq!(config.metrics, MetricsAddress::parse("127.0.0.1:9469", false).ok());
         assert_eq!(config.fuse.as_deref(), Some(Path::new("/run/files")));
         let [db, scratch] = &config.volumes[..] else { panic!("{config:?}") };

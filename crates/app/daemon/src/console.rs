@@ -9,6 +9,7 @@
 
 use block::printable;
 use core::fmt::Arguments;
+pub use host::Severity;
 use stack::{Exit, Failure};
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
@@ -27,18 +28,41 @@ macro_rules! say {
     ($($words:tt)*) => { $crate::console::say(format_args!($($words)*)) };
 }
 
-/// Writes one line to the standard error, as `eprintln!` does. Errors are ignored: there is nowhere
-/// to report them.
+/// Writes one line to the standard error or the journal, as `eprintln!` does. Errors are ignored:
+/// there is nowhere to report them. With `volume = NAME,` before the words, the message has this
+/// volume as a field in the journal.
 #[macro_export]
 macro_rules! tell {
-    ($($words:tt)*) => { $crate::console::tell(format_args!($($words)*)) };
+    ($($words:tt)*) => { $crate::log!($crate::console::Severity::Notice, $($words)*) };
 }
 
-/// Writes one line about an error to the standard error, as [`tell!`](crate::tell) does, but with a
-/// higher severity in a log.
+/// Writes one line about an error, as [`tell!`](crate::tell) does, but with a higher severity.
 #[macro_export]
 macro_rules! complain {
-    ($($words:tt)*) => { $crate::console::complain(format_args!($($words)*)) };
+    ($($words:tt)*) => { $crate::log!($crate::console::Severity::Error, $($words)*) };
+}
+
+/// Writes one line about a step on the way, as [`complain!`](crate::complain) does, if the level of
+/// messages includes those.
+#[macro_export]
+macro_rules! detail {
+    ($($words:tt)*) => { $crate::log!($crate::console::Severity::Debug, $($words)*) };
+}
+
+/// Writes one line of any severity, for the macros above.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! log {
+    ($severity:expr, volume = $volume:expr, $($words:tt)*) => {
+        $crate::console::log(
+            $severity,
+            Some(AsRef::<str>::as_ref(&$volume)),
+            format_args!($($words)*),
+        )
+    };
+    ($severity:expr, $($words:tt)*) => {
+        $crate::console::log($severity, None, format_args!($($words)*))
+    };
 }
 
 /// Formats one printable line.
@@ -86,17 +110,9 @@ pub fn check_output() -> Result<(), Failure> {
     Err(Failure::new(Exit::Io, message))
 }
 
-fn tell_as(severity: host::Severity, words: Arguments<'_>) {
-    let line = host::stamped(severity, line(words));
-    let _ = io::stderr().lock().write_all(line.as_bytes());
-}
-
-/// Writes a line to the standard error; see [`tell!`](crate::tell).
-pub fn tell(words: Arguments<'_>) {
-    tell_as(host::Severity::Notice, words);
-}
-
-/// Writes a line to the standard error; see [`complain!`](crate::complain).
-pub fn complain(words: Arguments<'_>) {
-    tell_as(host::Severity::Error, words);
+/// Writes a line to the standard error or the journal, if the level of messages includes it.
+pub fn log(severity: Severity, volume: Option<&str>, words: Arguments<'_>) {
+    if host::is_logged(severity) {
+        host::write_log(severity, volume, line(words));
+    }
 }

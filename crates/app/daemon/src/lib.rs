@@ -25,6 +25,7 @@ mod front;
 mod hash;
 mod hot_lists;
 mod lanes;
+mod log_level;
 mod metrics;
 mod plan;
 mod protect;
@@ -45,6 +46,7 @@ pub use device::{
 };
 pub use former::{find_former, program_path, program_to_upgrade_to, resume_former};
 pub use front::find_inherited;
+pub use log_level::LOG_LEVEL;
 pub use plan::{
     Attaching, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned, Ready, Route,
 };

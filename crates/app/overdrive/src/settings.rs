@@ -4,6 +4,7 @@ use block::CacheSpec;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::Error;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use daemon::LOG_LEVEL;
 use daemon::settings::{SETTINGS, Setting};
 
 /// Cache settings given on the command line. With `SUITE`, those of a suite: the cache's memory is
@@ -73,7 +74,8 @@ impl<const SUITE: bool> FromArgMatches for Said<SUITE> {
 pub(crate) fn settable() -> String {
     let live = SETTINGS.iter().filter(|setting| setting.is_live());
     let lines = live.map(|setting| format!("  {}={}", setting.key, setting.values()));
-    let lines: Vec<String> = lines.collect();
+    let mut lines: Vec<String> = lines.collect();
+    lines.push(format!("  {LOG_LEVEL}=error|notice|debug   (of the whole daemon)"));
     let head = "Settings, with the values of 'overdrive serve' ('-' and '_' are equivalent):";
     format!("{head}\n{}", lines.join("\n"))
 }

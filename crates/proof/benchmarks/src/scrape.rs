@@ -1,14 +1,18 @@
 //! A scrape of the metrics of many volumes: its time, its size, and the daemon's processor time.
+//! Hits of a daemon that is scraped each second, compared with hits without scrapes.
 
-use crate::client::VOLUME;
+use crate::client::{VOLUME, Waiting, Window};
+use crate::processors::{Processors, pinned};
 use crate::program::{Program, ProgramOptions, TemporaryPath};
-use crate::sides::{median, verdict, wall_ns};
+use crate::sides::{Pairs, Side, in_turns, median, verdict, wall_ns};
 use anyhow::{Context, Result, ensure};
+use lane::Random;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -23,6 +27,12 @@ pub(crate) struct Arguments {
     /// Scrapes of each kind.
     #[arg(long, default_value_t = 100)]
     scrapes: usize,
+    /// Pairs of runs of hits, with a scrape each second and without.
+    #[arg(long, default_value_t = 9)]
+    pairs: usize,
+    /// Milliseconds of each of these runs.
+    #[arg(long, default_value_t = 4000)]
+    run_ms: u64,
 }
 
 /// Maximum time of a compressed scrape, in milliseconds.
@@ -33,6 +43,10 @@ const BYTES_MAX: usize = 200_000;
 const PERIOD_S: f64 = 15.0;
 /// Maximum share of a processor, in percent.
 const SHARE_MAX: f64 = 0.5;
+/// Maximum share of the hits that scrapes may cost, in percent.
+const HITS_MAX: f64 = 0.5;
+/// Reads under way of the client of these hits.
+const WINDOW: usize = 32;
 /// Clock ticks per second of the kernel's processor times.
 const TICKS: f64 = 100.0;
 
@@ -44,7 +58,8 @@ fn used_s(program: &Program) -> Result<f64> {
     Ok(ticks.iter().sum::<f64>() / TICKS)
 }
 
-fn start(arguments: &Arguments, place: &Path) -> Result<Program> {
+/// Starts a daemon on these processors. All of its first volume fits into the cache.
+fn start(arguments: &Arguments, place: &Path, processors: &str) -> Result<Program> {
     std::fs::create_dir(place)?;
     let (socket, config) = (place.join("nbd.sock"), place.join("many.toml"));
     let metrics = place.join("metrics.sock");
@@ -52,10 +67,12 @@ fn start(arguments: &Arguments, place: &Path) -> Result<Program> {
     writeln!(text, "metrics = 'unix:{}'", metrics.display())?;
     let others = (1..arguments.volumes).map(|number| format!("guest-{number:03}-disk-0"));
     for name in [VOLUME.to_owned()].into_iter().chain(others) {
-        writeln!(text, "[volume.{name}]\nbacking = 'ram:8M'\nmemory = '1M'\nholder = false")?;
+        let memory = if name == VOLUME { "16M" } else { "1M" };
+        writeln!(text, "[volume.{name}]\nbacking = 'ram:8M'\nmemory = '{memory}'")?;
+        writeln!(text, "holder = false\nguard = 'off'")?;
     }
     std::fs::write(&config, text)?;
-    let mut command = Command::new(arguments.program_options.overdrive()?);
+    let mut command = pinned(arguments.program_options.overdrive()?, processors);
     command.env("XDG_RUNTIME_DIR", place).env("XDG_STATE_HOME", place);
     command.args(["serve", "--quiet", "--json", "--config"]).arg(config);
     Program::start(command, &socket)
@@ -82,12 +99,77 @@ fn scrape(socket: &Path, encoding: &str) -> Result<(f64, usize)> {
     Ok(((wall_ns() - start_ns) as f64 / 1e6, response.len()))
 }
 
+/// Compares hits through a daemon that is scraped each second with hits through the same daemon
+/// that is not. The scraping thread uses the daemon's processors, so its time counts as well.
+fn overhead(arguments: &Arguments, place: &Path) -> Result<()> {
+    let processors = Processors::split()?;
+    let program = start(arguments, place, &processors.of_servers())?;
+    let metrics = place.join("metrics.sock");
+    let mut client = program.connect()?;
+    client.read_all()?;
+    processors.take_clients()?;
+    let (blocks, mut random) = (client.blocks(), Random::new(1));
+    let window = Window { reads: WINDOW, waiting: Waiting::Blocked, run_ms: arguments.run_ms };
+    let found = in_turns(arguments.pairs, |side| {
+        let scraping = (side == Side::A).then(|| Scraping::start(&metrics, &processors));
+        let run = client.reads(window, || random.below(blocks), |_| ())?;
+        scraping.map_or(Ok(()), Scraping::end)?;
+        Ok(run.period_ns())
+    })?;
+    let pairs = Pairs::of(&found, |period_ns| *period_ns);
+    let cost = |speed: f64| (1.0 / speed - 1.0) * 100.0;
+    let (low, middle, high) = pairs.speed();
+    println!(
+        "hits of a daemon with {} volumes: {:.0} ns each with a scrape per second, {:.0} without: \
+         {:+.2} % ({:+.2} to {:+.2}), upper 95 % bound {:+.2} %  target at most {HITS_MAX} %: {}",
+        arguments.volumes,
+        pairs.a(),
+        pairs.b(),
+        cost(middle),
+        cost(high),
+        cost(low),
+        cost(pairs.speed_lower_95()),
+        verdict(cost(middle) <= HITS_MAX)
+    );
+    Ok(())
+}
+
+/// A thread that scrapes a daemon each second.
+struct Scraping {
+    stop: std::sync::mpsc::Sender<()>,
+    thread: std::thread::JoinHandle<Result<()>>,
+}
+
+impl Scraping {
+    fn start(socket: &Path, processors: &Processors) -> Scraping {
+        let (stop, stopped) = channel();
+        let (socket, processors) = (socket.to_owned(), processors.clone());
+        let thread = std::thread::spawn(move || {
+            processors.take_servers()?;
+            loop {
+                scrape(&socket, "gzip")?;
+                match stopped.recv_timeout(Duration::from_secs(1)) {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    _ => return Ok(()),
+                }
+            }
+        });
+        Scraping { stop, thread }
+    }
+
+    fn end(self) -> Result<()> {
+        drop(self.stop);
+        self.thread.join().map_err(|_| anyhow::anyhow!("the scraping thread has panicked"))?
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let place = TemporaryPath::runtime()?;
     let places = (0..arguments.daemons).map(|number| place.path().join(number.to_string()));
     let places: Vec<PathBuf> = places.collect();
-    let programs: Result<Vec<Program>> = places.iter().map(|at| start(arguments, at)).collect();
-    let programs = programs?;
+    let all: Vec<String> = Processors::all()?.iter().map(usize::to_string).collect();
+    let start_all = places.iter().map(|at| start(arguments, at, &all.join(",")));
+    let programs = start_all.collect::<Result<Vec<Program>>>()?;
     let sockets: Vec<PathBuf> = places.iter().map(|at| at.join("metrics.sock")).collect();
     let used_s = || programs.iter().map(used_s).sum::<Result<f64>>();
     for encoding in ["gzip", "identity"] {
@@ -113,5 +195,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             );
         }
     }
-    Ok(())
+    drop(programs);
+    overhead(arguments, &place.path().join("hits"))
 }

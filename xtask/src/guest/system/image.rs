@@ -96,9 +96,7 @@ pub(super) fn make_root(cache: &Path, place: &Path, kernel: &Kernel) -> anyhow::
     let wants = root.join("etc/systemd/system/multi-user.target.wants");
     fs::create_dir_all(&wants)?;
     symlink("../boot.service", wants.join("boot.service"))?;
-    let disk = new_disk(place, "root", 3072)?;
-    let mut make = Command::new(tool("mkfs.ext4")?);
-    run(make.args(["-q", "-F", "-d"]).arg(&root).arg(disk))?;
+    fill_disk(place, "root", 3072, &root)?;
     fs::remove_dir_all(&root)?;
     fs::write(place.join("initramfs"), initramfs(kernel)?)?;
     Ok(())
@@ -126,6 +124,16 @@ fn new_disk(place: &Path, name: &str, mib: u64) -> anyhow::Result<PathBuf> {
     }
     File::create(&file)?.set_len(mib * MIB)?;
     Ok(file)
+}
+
+/// Makes a new disk with a file system of the files in this directory.
+///
+/// # Errors
+/// They do not fit.
+pub(super) fn fill_disk(place: &Path, name: &str, mib: u64, files: &Path) -> anyhow::Result<()> {
+    let disk = new_disk(place, name, mib)?;
+    let mut make = Command::new(tool("mkfs.ext4")?);
+    run(make.args(["-q", "-F", "-d"]).arg(files).arg(disk))
 }
 
 fn tool(name: &str) -> anyhow::Result<PathBuf> {

@@ -26,8 +26,8 @@ use std::time::Duration;
 /// Something that it needs is not available here; a remedy was printed.
 const EXIT_MISSING: u8 = 4;
 
-/// Maximum time without output of a guest.
-const SILENCE_MAX: Duration = Duration::from_secs(300);
+/// Maximum time without output of a guest, on a machine with other work.
+const SILENCE_MAX: Duration = Duration::from_secs(900);
 
 /// The parts in order, and how each ends.
 const PARTS: [(&str, End); 8] = [

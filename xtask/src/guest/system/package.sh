@@ -68,13 +68,15 @@ files() {
         -o -path /var/tmp -o -path /srv \) -prune -o -print | sort
 }
 
-# Three commands: install, configure, start. `data` is a whole disk.
+# Three commands: install, configure, start. `data` is a whole disk. Its users wait for as long as there is no daemon:
+# here a package manager needs more than the default.
 configure() {
     cat > /etc/overdrive/data.toml << 'EOF'
 [volume.data]
 backing = "/dev/disk/by-id/virtio-scratch"
 memory = "64M"
 attach = true
+wait_time = "forever"
 EOF
 }
 mount_at_boot() {
@@ -102,6 +104,7 @@ install() {
     mount_at_boot
     mount /mnt/data
     write /mnt/data first 16
+    journal
     upgrade
     downgrade
     if apt remove overdrive; then fail "removed while a volume is attached"; fi
@@ -109,6 +112,18 @@ install() {
     systemctl is-active --quiet overdrive-device@data || fail "a refused removal has stopped the service"
     overdrive volume list > /dev/null || fail "a refused removal has removed the program"
     check /mnt/data
+}
+
+# A message about a volume has its name as a field, and belongs to its unit.
+journal() {
+    overdrive volume set data log_level=debug dirty_age=4s > /dev/null
+    fields="-u overdrive-device@data VOLUME=data SYSLOG_IDENTIFIER=overdrive PRIORITY=7"
+    for _ in $(seq 50); do
+        # shellcheck disable=SC2086
+        journalctl --no-pager -q -b -o cat $fields | grep -q '^data: set log_level=debug dirty_age=4s$' && return
+        sleep 0.2
+    done
+    fail "the journal has no message of the volume"
 }
 
 upgrade() {
@@ -124,14 +139,18 @@ upgrade() {
     check /mnt/data
 }
 
-# An older program does not replace the daemon. If the daemon is killed then, the older one refuses its memory, and the
-# data waits until a program that reads it is installed.
+# An older program does not replace the daemons. If they are killed then, the older one refuses to serve, and the data
+# waits until a program that reads it is installed: `data`, whose configuration the older one does not understand, and
+# `plain`, whose memory has another format.
 downgrade() {
+    serve_plain
     begin downgraded
     apt install --allow-downgrades $packages/former.deb
     said "data: still served by the program of version 0.2.0-1, with all its data"
+    said "plain: still served by the program of version 0.2.0-1, with all its data"
     finish downgraded
     check /mnt/data
+    plain_is_refused
     begin refused
     kill -KILL "$(daemon)"
     sleep 3
@@ -139,6 +158,74 @@ downgrade() {
     apt install $packages/higher.deb
     finish refused
     check /mnt/data
+    plain_is_whole
+}
+
+# A client by NBD: `write` writes 2 MiB without a flush, `check` compares them.
+cat > /tmp/nbd.pl << 'EOF'
+use Socket; use strict;
+my ($action, $path, $name) = @ARGV;
+my ($size, $count) = (65536, 32);
+socket(my $it, AF_UNIX, SOCK_STREAM, 0) or die "socket: $!";
+connect($it, sockaddr_un($path)) or die "$path: $!";
+sub get { my $all = ""; while (length $all < $_[0]) {
+    sysread($it, $all, $_[0] - length $all, length $all) or die "the connection has ended" } $all }
+sub put { my $sent = 0; while ($sent < length $_[0]) {
+    $sent += syswrite($it, $_[0], length($_[0]) - $sent, $sent) || die "write: $!" } }
+get(18);
+put(pack("N", 3) . "IHAVEOPT" . pack("NN", 7, length($name) + 6) . pack("N", length $name) . $name . pack("n", 0));
+for (my $type = 0; $type != 1;) {
+    (undef, undef, undef, $type, my $length) = unpack("NNNNN", get(20));
+    $type < 1 << 31 or die "no export '$name'";
+    get($length);
+}
+sub request { my ($type, $block, $data) = @_;
+    put(pack("NnnQ>Q>N", 0x25609513, 0, $type, $block, $block * $size, $size) . $data);
+    my ($magic, $error) = unpack("NNQ", get(16));
+    $magic == 0x67446698 && !$error or die "block $block: error $error" }
+for my $block (0 .. $count - 1) {
+    my $data = pack("QQ", $block, 0x0ddba11) x ($size / 16);
+    if ($action eq "write") { request(1, $block, $data); next }
+    request(0, $block, "");
+    get($size) eq $data or die "block $block is not what was written";
+}
+EOF
+plain_client() { perl /tmp/nbd.pl "$1" /run/overdrive/plain.sock plain || fail "plain: $1"; }
+plain_says() { journalctl --no-pager -q -b -o cat -u overdrive@plain; }
+
+# A configuration that the older program reads, too; the data stays in memory.
+serve_plain() {
+    truncate -s 64M /srv/plain.img
+    cat > /etc/overdrive/plain.toml << 'EOF'
+nbd = "unix:/run/overdrive/plain.sock"
+[volume.plain]
+backing = "/srv/plain.img"
+memory = "32M"
+write = "back-now"
+dirty_age = "1000s"
+flush_target = "0"
+EOF
+    systemctl start overdrive@plain
+    plain_client write
+    plain_client check
+}
+
+plain_is_refused() {
+    kill -KILL "$(systemctl show -P MainPID overdrive@plain)"
+    for _ in $(seq 300); do plain_says | grep -q 'code=exited' && break; sleep 0.2; done
+    plain_says | grep -q 'code=exited, status=7/' || fail "plain: the status is not 7"
+    plain_says | grep 'code=exited' | grep -v 'status=7/' && fail "plain: another status than 7"
+    plain_says | grep -q 'of another version of Overdrive' || fail "plain: the reason is not in the journal"
+    cmp -s -n 2097152 /srv/plain.img /dev/zero || fail "plain: the data was not in memory only: this proves nothing"
+}
+
+plain_is_whole() {
+    for _ in $(seq 300); do systemctl is-active --quiet overdrive@plain && break; sleep 0.2; done
+    plain_client check
+    systemctl stop overdrive@plain
+    perl -e 'print pack("QQ", $_, 0x0ddba11) x 4096 for 0 .. 31' | cmp -n 2097152 - /srv/plain.img ||
+        fail "plain: the image has other data than was written"
+    rm /etc/overdrive/plain.toml /srv/plain.img
 }
 
 rebooted() {
@@ -156,12 +243,13 @@ rebooted() {
 cut() {
     mounted
     check /mnt/data
-    orphaned
     umount /mnt/data
     if apt remove overdrive; then fail "removed while a volume is attached"; fi
+    said "overdrive: data: it is the device"
     systemctl disable --now overdrive-device@data 2> /dev/null
     sed -i '\|/mnt/data|d' /etc/fstab
     systemctl daemon-reload
+    orphaned
     apt remove overdrive
     command -v overdrive && fail "the program is still there"
     [ -f /etc/overdrive/data.toml ] || fail "a removal has removed the configuration"
@@ -175,8 +263,12 @@ cut() {
 }
 disk=/dev/disk/by-id/virtio-scratch
 
+# A purge leaves nothing but the administrator's configuration.
 purged() {
+    configuration=$(cat /etc/overdrive/data.toml)
     apt purge overdrive
+    [ "$(cat /etc/overdrive/data.toml)" = "$configuration" ] || fail "a purge has changed the configuration"
+    rm -r /etc/overdrive
     files > /opt/after
     diff /opt/before /opt/after || fail "a purge leaves files"
     [ ! -e /run/overdrive ] || fail "a purge leaves /run/overdrive"

@@ -1,8 +1,12 @@
 //! `cargo xtask package --guest`: the Debian package in a whole Debian without the project's tools.
 //! It is installed, upgraded and downgraded under load, removed and purged; the machine reboots and
 //! loses its power in between. Each boot runs one part of `package.sh`.
+//!
+//! The packages and `package.sh` are on a disk of their own, which is made for each run. The other
+//! disks are saved after each part, so a run may begin with any part whose predecessor has passed.
 
 use super::{End, boot, image, prepare, run};
+use crate::clock::now;
 use crate::{cargo, former, install};
 use anyhow::{Context, ensure};
 use std::fs;
@@ -14,8 +18,11 @@ use std::process::{Command, ExitCode};
 const PARTS: [(&str, End); 4] =
     [("install", End::Off), ("rebooted", End::Cut), ("cut", End::Off), ("moved", End::Off)];
 
-/// Directory of the packages in the guest.
+/// Directory of the packages in the guest, where the disk with them is mounted.
 const PACKAGES: &str = "opt/trial";
+
+/// The disk with the packages and the trial.
+const PACKAGES_DISK: &str = "disk";
 
 /// Variable with a program of a former format that is already built, as for the tests.
 const FORMER: &str = "OVERDRIVE_FORMER";
@@ -23,26 +30,74 @@ const FORMER: &str = "OVERDRIVE_FORMER";
 /// Something that it needs is not available here; a remedy was printed.
 const EXIT_MISSING: u8 = 4;
 
-/// Tests this package. Those that are made of it have files of the time `epoch`, in seconds.
+/// Names of the parts.
+pub(crate) fn parts() -> Vec<&'static str> {
+    PARTS.iter().map(|(part, _)| *part).collect()
+}
+
+/// Tests this package by the chosen parts; none chosen: by all. Packages that are made of it have
+/// files of the time `epoch`, in seconds.
 ///
 /// # Errors
 /// A part fails; its output was printed.
-pub(crate) fn run_all(deb: &Path, epoch: &str) -> anyhow::Result<ExitCode> {
+pub(crate) fn run_all(deb: &Path, epoch: &str, chosen: &[String]) -> anyhow::Result<ExitCode> {
     let cache = cargo::target().join("guest");
     let Some(kernel) = prepare(&cache)? else { return Ok(ExitCode::from(EXIT_MISSING)) };
     let place = cache.join("package");
     fs::create_dir_all(&place)?;
-    image::make_with(&cache, &place, &kernel, |root| {
-        put_packages(root, &Repack { deb, place: &place, epoch })?;
-        image::put_trial(root, "", include_str!("package.sh"))
-    })?;
-    for (part, end) in PARTS {
-        println!("{part} ...");
-        boot(&place, &kernel, part, end, None)
-            .with_context(|| format!("{part}; {}", super::console(&place, part).display()))?;
+    let is_chosen = |part: &str| chosen.is_empty() || chosen.iter().any(|one| one == part);
+    let parts = PARTS.iter().enumerate().filter(|(_, (part, _))| is_chosen(part));
+    let parts: Vec<(usize, (&str, End))> = parts.map(|(index, part)| (index, *part)).collect();
+    if parts.iter().any(|(index, _)| *index == 0) {
+        image::make_with(&cache, &place, &kernel, |root| {
+            fs::create_dir_all(root.join(PACKAGES))?;
+            image::put_trial(root, "", include_str!("package-first.sh"))
+        })?;
     }
-    println!("{} passed", PARTS.len());
+    put_packages(&Repack { deb, place: &place, epoch })?;
+    for (index, (part, end)) in &parts {
+        if let Some((before, _)) = index.checked_sub(1).and_then(|before| PARTS.get(before)) {
+            restore(&place, before)?;
+        }
+        println!("{part} ...");
+        let start = now();
+        boot(&place, &kernel, part, *end, None)
+            .with_context(|| format!("{part}; {}", super::console(&place, part).display()))?;
+        println!("{part} passed in {} s", start.elapsed().as_secs());
+        save(&place, part)?;
+    }
+    println!("{} passed", parts.len());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the disks that a part may change.
+fn changed() -> impl Iterator<Item = &'static str> {
+    image::DISKS.into_iter().filter(|name| *name != PACKAGES_DISK)
+}
+
+/// Directory of the disks after this part.
+fn saved(place: &Path, part: &str) -> PathBuf {
+    place.join(format!("after-{part}"))
+}
+
+/// Saves the disks after this part.
+fn save(place: &Path, part: &str) -> anyhow::Result<()> {
+    let to = saved(place, part);
+    fs::create_dir_all(&to)?;
+    changed().try_for_each(|name| copy_disk(&image::disk(place, name), &image::disk(&to, name)))
+}
+
+/// Copies the disks from after this part back.
+fn restore(place: &Path, part: &str) -> anyhow::Result<()> {
+    let from = saved(place, part);
+    ensure!(from.is_dir(), "the part '{part}' has not passed yet; add it to --parts");
+    changed().try_for_each(|name| copy_disk(&image::disk(&from, name), &image::disk(place, name)))
+}
+
+/// Copies a disk to a new file: a holder of an earlier run may have the old one.
+fn copy_disk(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let mut copy = Command::new("cp");
+    run(copy.args(["--sparse=always", "--remove-destination"]).arg(from).arg(to))
 }
 
 /// A package of which others are made.
@@ -53,10 +108,12 @@ struct Repack<'a> {
     epoch: &'a str,
 }
 
-/// Puts three versions into the guest, and a tree as `cargo xtask install` leaves it.
-fn put_packages(root: &Path, repack: &Repack<'_>) -> anyhow::Result<()> {
-    let packages = root.join(PACKAGES);
+/// Makes the disk with the trial, three versions, and a tree as `cargo xtask install` leaves it.
+fn put_packages(repack: &Repack<'_>) -> anyhow::Result<()> {
+    let packages = repack.place.join("packages");
+    let _ = fs::remove_dir_all(&packages);
     fs::create_dir_all(&packages)?;
+    fs::write(packages.join("package.sh"), include_str!("package.sh"))?;
     fs::copy(repack.deb, packages.join("overdrive.deb"))?;
     repack.make("0.2.0-1", None, &packages.join("higher.deb"))?;
     let former = match std::env::var_os(FORMER) {
@@ -64,11 +121,25 @@ fn put_packages(root: &Path, repack: &Repack<'_>) -> anyhow::Result<()> {
         None => former::newest()?,
     };
     repack.make("0.0.9-1", Some(former.as_path()), &packages.join("former.deb"))?;
-    let program = cargo::target().join("release/package/overdrive");
-    install::put_below(&packages.join("local"), "/usr/local", &program)
+    let program = repack.program()?;
+    install::put_below(&packages.join("local"), "/usr/local", &program)?;
+    fs::remove_file(program)?;
+    image::fill_disk(repack.place, PACKAGES_DISK, 256, &packages)?;
+    Ok(fs::remove_dir_all(&packages)?)
 }
 
 impl Repack<'_> {
+    /// Returns a copy of the package's program.
+    fn program(&self) -> anyhow::Result<PathBuf> {
+        let tree = self.place.join("tree");
+        let _ = fs::remove_dir_all(&tree);
+        run(Command::new("dpkg-deb").arg("--extract").arg(self.deb).arg(&tree))?;
+        let program = self.place.join("overdrive");
+        fs::rename(tree.join("usr/bin/overdrive"), &program)?;
+        fs::remove_dir_all(&tree)?;
+        Ok(program)
+    }
+
     /// Makes the same package with another version, and with another program.
     fn make(&self, version: &str, program: Option<&Path>, to: &Path) -> anyhow::Result<()> {
         let tree = self.place.join("tree");

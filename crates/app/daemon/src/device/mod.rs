@@ -406,6 +406,7 @@ impl Devices {
         for volume in self.volumes() {
             if let Err(failure) = self.detach(&volume, false).await {
                 crate::tell!(
+                    volume = volume,
                     "overdrive: {failure}; the device stays, and waits for the next 'overdrive attach' or 'serve'"
                 );
             }

@@ -162,6 +162,7 @@ impl VolumeService {
         let was_short = self.volume.was_short();
         if was_short && self.volume.accept_sizes() {
             crate::tell!(
+                volume = self.name,
                 "overdrive: {}: its backing had shrunk and has its former size again: data \
                  beyond the smaller size is lost, and reads return the present contents",
                 self.name

@@ -226,7 +226,7 @@ impl BoundFronts {
             service.add_to(devices, route);
         }
         if let Some(loss) = loss {
-            crate::tell!("overdrive: {name}: {}", service.loss_failure(loss, true));
+            crate::tell!(volume = name, "overdrive: {name}: {}", service.loss_failure(loss, true));
         }
         Ok(service)
     }

@@ -105,6 +105,7 @@ impl Control {
     }
 
     async fn answer(&self, ask: Ask) -> Result<serde_json::Value, Failure> {
+        crate::detail!("overdrive: an operator's request: {}", serde_json::json!(ask));
         let done = |()| serde_json::Value::Null;
         match ask {
             Ask::List => Ok(self.services.rows()),

@@ -106,7 +106,7 @@ impl Sensor {
         if let Some(news) = reported.message(&self.shared.guard_state(now_ns), now_ns)
             && !self.quiet
         {
-            crate::tell!("overdrive: {}: {news}", self.name);
+            crate::tell!(volume = self.name, "overdrive: {}: {news}", self.name);
         }
     }
 

@@ -40,8 +40,10 @@ impl Warmth {
                 self.cache.shared().follow_start_up(list)
             }
             Ok(Ok(_)) => {}
-            Ok(Err(why)) => crate::complain!("overdrive: {}: {why}", self.name),
-            Err(failure) => crate::complain!("overdrive: {}: {failure}", self.name),
+            Ok(Err(why)) => crate::complain!(volume = self.name, "overdrive: {}: {why}", self.name),
+            Err(failure) => {
+                crate::complain!(volume = self.name, "overdrive: {}: {failure}", self.name)
+            }
         }
     }
 

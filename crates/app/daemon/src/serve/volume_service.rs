@@ -281,6 +281,7 @@ impl VolumeService {
             "notes": self.volume.notes(),
             "kept": self.volume.is_kept(),
             "threads": threads,
+            "log_level": host::log_level().word(),
         })
     }
 

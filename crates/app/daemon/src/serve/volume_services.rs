@@ -8,6 +8,7 @@ use crate::control::words::Row;
 use crate::device::{self, Devices};
 use crate::front::{Ending, Fronts};
 use crate::lanes::Lanes;
+use crate::log_level;
 use lane::Event;
 use stack::{Exit, Failure};
 use std::cell::{Cell, RefCell};
@@ -161,8 +162,14 @@ impl VolumeServices {
     /// Changes settings of a volume, all of them or none; returns notes for the operator.
     pub(crate) async fn set(&self, name: &str, changes: &[String]) -> Result<Vec<String>, Failure> {
         let service = self.find(name)?;
-        let notes = service.set(changes).await?;
-        self.devices.set_retry(name, service.retry_ms()).await?;
+        let (level, others) = log_level::split(changes)?;
+        let mut notes = Vec::new();
+        if level.is_none() || !others.is_empty() {
+            notes = service.set(&others).await?;
+            self.devices.set_retry(name, service.retry_ms()).await?;
+        }
+        level.into_iter().for_each(host::set_log_level);
+        crate::detail!(volume = name, "overdrive: {name}: set {}", changes.join(" "));
         Ok(notes)
     }
 
@@ -176,7 +183,7 @@ impl VolumeServices {
         let result = self.close(&service).await;
         let losses = service.losses();
         if let Err(failure) = &result {
-            crate::complain!("overdrive: {name}: {failure}");
+            crate::complain!(volume = name, "overdrive: {name}: {failure}");
             self.note_failure(failure.clone());
         }
         self.list.borrow_mut().retain(|other| other.name != name);

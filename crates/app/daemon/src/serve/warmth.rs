@@ -126,8 +126,10 @@ impl Warmth {
                 self.watch().await;
             }
             Ok(Ok(_)) => {}
-            Ok(Err(why)) => crate::complain!("overdrive: {}: {why}", self.name),
-            Err(failure) => crate::complain!("overdrive: {}: {failure}", self.name),
+            Ok(Err(why)) => crate::complain!(volume = self.name, "overdrive: {}: {why}", self.name),
+            Err(failure) => {
+                crate::complain!(volume = self.name, "overdrive: {}: {failure}", self.name)
+            }
         }
     }
 
@@ -220,6 +222,11 @@ impl Warmth {
         let why = reason(blocking(move || lists.save(&of, entries)).await);
         if why.is_none() {
             self.saved_at.set(accesses);
+            crate::detail!(
+                volume = self.name,
+                "overdrive: {}: the list of hot blocks was saved",
+                self.name
+            );
         }
         why
     }
@@ -235,6 +242,7 @@ impl Warmth {
         let was_reported = self.reported.replace(why.clone()) == why;
         if let Some(why) = why.filter(|_| !was_reported) {
             crate::complain!(
+                volume = self.name,
                 "overdrive: {}: {name} cannot be saved ({why}); after a restart, the cache starts \
                  with an older one or empty",
                 self.name

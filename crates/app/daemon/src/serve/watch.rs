@@ -57,19 +57,23 @@ impl Watch {
                 self.service.volume.valve().nudge();
             }
             match reported.of_stall(stalled) {
-                Some(news) if stalled => crate::complain!("overdrive: {name}: {news}"),
-                Some(news) => crate::tell!("overdrive: {name}: {news}"),
+                Some(news) if stalled => {
+                    crate::complain!(volume = name, "overdrive: {name}: {news}")
+                }
+                Some(news) => crate::tell!(volume = name, "overdrive: {name}: {news}"),
                 None => {}
             }
             let failed = self.service.shared().is_some_and(|shared| shared.has_failed());
             let retried = self.service.shared().is_some() && !failed;
             let errors = self.service.errors();
             if let Some(news) = reported.of_errors(errors, retried, lane.now(), stopped) {
-                crate::complain!("overdrive: {name}: {news}");
+                crate::complain!(volume = name, "overdrive: {name}: {news}");
             }
             match reported.of_failure(failed) {
-                Some(news) if failed => crate::complain!("overdrive: {name}: {news}"),
-                Some(news) => crate::tell!("overdrive: {name}: {news}"),
+                Some(news) if failed => {
+                    crate::complain!(volume = name, "overdrive: {name}: {news}")
+                }
+                Some(news) => crate::tell!(volume = name, "overdrive: {name}: {news}"),
                 None => {}
             }
             // Only now, so that the last events are reported as well.
@@ -100,10 +104,13 @@ impl Watch {
             let name = &self.service.name;
             match self.service.volume.keep_again() {
                 Ok(()) => {
-                    crate::tell!("overdrive: {name}: its holder has ended; another one was started")
+                    crate::tell!(
+                        volume = name,
+                        "overdrive: {name}: its holder has ended; another one was started"
+                    )
                 }
                 Err(failure) => {
-                    crate::complain!("overdrive: {failure}; trying again");
+                    crate::complain!(volume = name, "overdrive: {failure}; trying again");
                     let pause = lane.sleep_until(lane.now() + HOLDER_PAUSE_NS);
                     either(self.service.ended.after(seen), pause).await;
                 }

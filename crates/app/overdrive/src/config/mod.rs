@@ -177,7 +177,9 @@ fn reload(options: &Options) -> Result<ExitCode, Failure> {
     let mut volumes = Vec::new();
     for Checked { path, result } in all {
         result?;
-        volumes.extend(config::read(&path)?.volumes);
+        let config = config::read(&path)?;
+        let level = config.log_level.unwrap_or_default();
+        volumes.extend(config.volumes.into_iter().map(|volume| (volume, level)));
     }
     match doubled {
         Some(failure) => Err(failure),

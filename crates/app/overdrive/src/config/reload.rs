@@ -1,7 +1,9 @@
 //! `overdrive config reload`: changed settings, for volumes that are served.
 
 use crate::volumes::{Named, Target, find_device};
+use daemon::LOG_LEVEL;
 use daemon::config::ConfigVolume;
+use daemon::console::Severity;
 use daemon::control::words::Ask;
 use daemon::settings::{SETTINGS, Setting};
 use serde_json::{Value, json};
@@ -28,9 +30,18 @@ struct Reload {
 
 /// Returns the settings of a served volume that differ from its configuration: those that can be
 /// changed now, and the others. A default that depends on others is not compared.
-fn differences(volume: &ConfigVolume, shown: &Value) -> (Vec<Change>, Vec<String>) {
+fn differences(
+    volume: &ConfigVolume,
+    level: Severity,
+    shown: &Value,
+) -> (Vec<Change>, Vec<String>) {
     let (wanted, now) = (json!(volume.cache), &shown["stack"]["cache"]);
     let (mut live, mut later) = (Vec::new(), Vec::new());
+    // An older daemon has no level.
+    if let Some(now) = shown["log_level"].as_str().filter(|now| *now != level.word()) {
+        let (now, wanted) = (now.to_owned(), level.word().to_owned());
+        live.push(Change { key: LOG_LEVEL, now, wanted });
+    }
     if now.is_null() {
         if volume.cache.memory.0 > 0 {
             later.push(format!("memory={}", volume.cache.memory));
@@ -55,13 +66,13 @@ impl Reload {
     ///
     /// # Errors
     /// The daemon does not answer.
-    fn of(volume: &ConfigVolume) -> Result<Reload, Failure> {
+    fn of(volume: &ConfigVolume, level: Severity) -> Result<Reload, Failure> {
         let name = volume.name.clone();
         let Named::Served(mut target) = find_device(&name)? else {
             return Ok(Reload { name, target: None, live: Vec::new(), later: Vec::new() });
         };
         let shown = target.daemon.ask(&Ask::Show { volume: name.clone() })?;
-        let (live, mut later) = differences(volume, &shown);
+        let (live, mut later) = differences(volume, level, &shown);
         if target.row.backing != stack::absolute(&volume.backing) {
             later.push(format!("backing={}", volume.backing));
         }
@@ -115,12 +126,17 @@ fn apply(all: &mut [Reload]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Applies the settings of these volumes, which are all those of valid configurations.
+/// Applies the settings of these volumes, which are all those of valid configurations, and the
+/// levels of messages of their daemons.
 ///
 /// # Errors
 /// A daemon does not answer or refuses; no volume is changed then.
-pub(super) fn run(volumes: &[ConfigVolume], is_json: bool) -> Result<ExitCode, Failure> {
-    let mut all = volumes.iter().map(Reload::of).collect::<Result<Vec<_>, Failure>>()?;
+pub(super) fn run(
+    volumes: &[(ConfigVolume, Severity)],
+    is_json: bool,
+) -> Result<ExitCode, Failure> {
+    let all = volumes.iter().map(|(volume, level)| Reload::of(volume, *level));
+    let mut all = all.collect::<Result<Vec<_>, Failure>>()?;
     apply(&mut all)?;
     if is_json {
         let of = |one: &Reload| {
@@ -142,7 +158,9 @@ mod tests {
     #[test]
     fn what_can_change_now_is_set_and_the_rest_is_named() {
         let mut volume = ConfigVolume::new("db", "ram:1G");
-        let shown = json!({ "stack": { "cache": json!(volume.cache) } });
+        let shown = json!({ "stack": { "cache": json!(volume.cache) }, "log_level": "notice" });
+        let differences =
+            |volume: &ConfigVolume, shown: &Value| differences(volume, Severity::Notice, shown);
         let (live, later) = differences(&volume, &shown);
         assert!(live.is_empty() && later.is_empty(), "{later:?}");
         volume.cache.memory = block::Size(2 << 20);
@@ -151,6 +169,10 @@ mod tests {
         assert_eq!(later, ["memory=2M"]);
         let [change] = &live[..] else { panic!("{}", live.len()) };
         assert_eq!((change.key, &*change.now, &*change.wanted), ("dirty_age", "5s", "2s"));
+        let louder = json!({ "stack": shown["stack"], "log_level": "debug" });
+        let (live, _) = differences(&volume, &louder);
+        let [level, _] = &live[..] else { panic!("{}", live.len()) };
+        assert_eq!((level.key, &*level.now, &*level.wanted), (LOG_LEVEL, "debug", "notice"));
         let (live, later) = differences(&volume, &json!({ "stack": {} }));
         assert_eq!((live.len(), later.len()), (0, 1), "no cache is served");
     }

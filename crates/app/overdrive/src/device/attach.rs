@@ -3,6 +3,7 @@
 use super::{need_root, supervise};
 use crate::serve::{self, Options, ServeOptions, name_of};
 use daemon::config::{Config, ConfigVolume};
+use daemon::console::Severity;
 use daemon::{MetricsAddress, Route, units};
 use ring::Polling;
 use stack::Failure;
@@ -64,6 +65,10 @@ pub(super) struct Volume {
     #[arg(long, value_name = "adaptive|off|TIME", num_args = 0..=1, default_missing_value = "20ms",
           value_parser = units::polling)]
     poll: Option<Polling>,
+
+    /// Level of messages, as for 'overdrive serve'.
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<Severity>,
 }
 
 impl Volume {
@@ -96,10 +101,17 @@ impl Volume {
         volume.attach = true;
         volume.via = self.via;
         let (metrics, volumes) = (self.metrics()?, vec![volume]);
-        let config = Config { nbd: None, fuse: None, metrics, threads: None, poll: None, volumes };
-        let options =
-            ServeOptions { threads: self.threads, poll: self.poll, ..ServeOptions::default() };
-        serve::serve(config, options)
+        let config = Config {
+            nbd: None,
+            fuse: None,
+            metrics,
+            threads: None,
+            poll: None,
+            log_level: None,
+            volumes,
+        };
+        let (threads, poll, log_level) = (self.threads, self.poll, self.log_level);
+        serve::serve(config, ServeOptions { threads, poll, log_level, ..ServeOptions::default() })
     }
 
     /// Starts this command line in the background with `--foreground`, and waits until the volume

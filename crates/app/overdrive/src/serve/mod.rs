@@ -9,6 +9,7 @@ use crate::progress::Bytes;
 use block::{Size, Spec};
 use cache::Counters;
 use daemon::config::{self, Config, ConfigVolume};
+use daemon::console::Severity;
 use daemon::control::losses::Losses;
 use daemon::units::WaitTime;
 use daemon::{
@@ -87,6 +88,12 @@ pub(crate) struct Arguments {
           value_parser = sizes::polling)]
     poll: Option<Polling>,
 
+    /// Level of messages: 'error', 'notice', or 'debug' for each client, each operator's request
+    /// and each saved list as well; 'overdrive volume set NAME log_level=LEVEL' changes it.
+    /// Default: notice.
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<Severity>,
+
     /// Name of the export.
     #[arg(long)]
     name: Option<String>,
@@ -122,6 +129,7 @@ impl Arguments {
             metrics: None,
             threads: None,
             poll: None,
+            log_level: None,
             volumes: vec![volume],
         })
     }
@@ -282,15 +290,17 @@ fn lock_memory(volumes: &[Planned], quiet: bool) {
 pub(crate) struct ServeOptions {
     pub(crate) threads: Option<usize>,
     pub(crate) poll: Option<Polling>,
+    pub(crate) log_level: Option<Severity>,
     pub(crate) run: Option<String>,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+    host::begin_journal();
     let config = arguments.config()?;
-    let Arguments { threads, poll, run, json, quiet, .. } = arguments;
-    serve(config, ServeOptions { threads, poll, run, json, quiet })
+    let Arguments { threads, poll, log_level, run, json, quiet, .. } = arguments;
+    serve(config, ServeOptions { threads, poll, log_level, run, json, quiet })
 }
 
 /// Serves until the end is requested.
@@ -299,7 +309,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
 /// Those of opening, and of [`daemon::serve`].
 pub(crate) fn serve(config: Config, options: ServeOptions) -> Result<ExitCode, Failure> {
     host::begin_journal();
-    let ServeOptions { threads, poll, run, json, quiet } = options;
+    let ServeOptions { threads, poll, log_level, run, json, quiet } = options;
+    log_level.or(config.log_level).into_iter().for_each(host::set_log_level);
     let poll = poll.or(config.poll).unwrap_or(Polling::Adaptive);
     let (listeners, mounts) = (listeners(&config), mounts(&config));
     let attachments = attachments(&config);
@@ -440,7 +451,7 @@ mod tests {
         others.retain(|long| !of_volumes.contains(long));
         others.sort();
         let (obeyed, refused) = (
-            ["config", "json", "metrics", "poll", "quiet", "run", "threads"],
+            ["config", "json", "log-level", "metrics", "poll", "quiet", "run", "threads"],
             ["fuse", "insecure-tcp", "name", "nbd"],
         );
         let mut known = [&obeyed[..], &refused].concat();

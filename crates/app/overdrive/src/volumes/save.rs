@@ -1,6 +1,7 @@
 //! Settings written into a config file: its comments and its order stay, and the file is replaced
 //! as a whole or not at all.
 
+use daemon::LOG_LEVEL;
 use daemon::config::{self, DIRECTORY};
 use stack::{Exit, Failure};
 use std::fs;
@@ -43,12 +44,16 @@ fn configuration_of(path: &Path, volume: &str) -> Result<(PathBuf, PathBuf), Fai
 /// Returns the text of a config file with these settings of a volume, each `KEY=VALUE`.
 fn edited(text: &str, volume: &str, changes: &[String]) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|error| format!("{error}"))?;
-    let volumes = document.get_mut("volume").and_then(|volumes| volumes.as_table_like_mut());
-    let table = volumes.and_then(|volumes| volumes.get_mut(volume));
-    let table = table.and_then(|table| table.as_table_like_mut());
-    let table = table.ok_or_else(|| format!("has no [volume.{volume}]"))?;
     for (key, value) in changes.iter().filter_map(|change| change.split_once('=')) {
         let key = key.replace('-', "_");
+        let volumes = document.get_mut("volume").and_then(|volumes| volumes.as_table_like_mut());
+        let table = volumes.and_then(|volumes| volumes.get_mut(volume));
+        let table = table.and_then(|table| table.as_table_like_mut());
+        let mut table = table.ok_or_else(|| format!("has no [volume.{volume}]"))?;
+        if key == LOG_LEVEL {
+            // A key of the daemon.
+            table = document.as_table_mut();
+        }
         let mut value = Value::from(value);
         match table.get_mut(&key).and_then(|item| item.as_value_mut()) {
             Some(present) => {
@@ -132,6 +137,10 @@ mod tests {
                         backing = \"ram:1G\"\n";
         assert_eq!(edited(text, "db", &changes).as_deref(), Ok(expected));
         assert!(edited(text, "y", &changes).is_err());
+        let louder =
+            edited(text, "db", &["log-level=debug".to_owned()]).expect("it has the volume");
+        let table: toml_edit::DocumentMut = louder.parse().expect("a config file");
+        assert_eq!(table["log_level"].as_str(), Some("debug"), "{louder}");
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod hostile;
 mod in_use;
 mod limits;
 mod lives;
+mod messages;
 mod metrics;
 mod mistakes;
 mod model;

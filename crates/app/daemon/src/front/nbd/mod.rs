@@ -84,8 +84,13 @@ impl Nbd {
 
     fn serve(&self, socket: OwnedFd) {
         if !self.service.serve(socket) {
-            self.count_refused();
+            return self.count_refused();
         }
+        crate::detail!(
+            "overdrive: {}: a client has connected; {} connections are open",
+            self.address,
+            self.service.options.places.taken()
+        );
     }
 
     /// Counts a refused connection, and prints a message at most once per second.

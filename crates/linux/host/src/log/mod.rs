@@ -1,13 +1,22 @@
-//! Lines of a log: each begins with its time and its severity.
+//! Messages of a daemon: lines with a time and a severity, or messages of systemd's journal.
 //!
-//! | standard error | a line |
+//! | standard error | a message |
 //! |---|---|
 //! | a terminal, or of a command | `overdrive: ...` |
 //! | a log | `2026-11-25T23:01:09Z error overdrive: ...` |
 //! | systemd's journal, which has times itself | `<3>overdrive: ...` (sd-daemon(3)) |
+//!
+//! In the journal, messages about a volume have fields instead ([`journal`]). Others stay lines of
+//! the stream to the journal: they include the last message of a process, and a stream belongs to
+//! its unit even if its process has ended.
 
+mod journal;
+
+use journal::Journal;
 use rustix::time::{ClockId, clock_gettime};
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr};
+use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Form of the lines on standard error: one of the following.
@@ -19,35 +28,78 @@ const LOG: u8 = 1;
 /// Lines have a severity.
 const JOURNAL: u8 = 2;
 
+/// The most verbose level whose messages are written; see [`set_log_level`].
+static LEVEL: AtomicU8 = AtomicU8::new(5);
+
 /// The device and the inode of the journal's stream, in the environment of services.
 const JOURNAL_STREAM: &str = "JOURNAL_STREAM";
 
-/// Severity of a line of a log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Severity of a message; as a level, the least severe one that is written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {
-    /// Something has happened.
-    Notice,
     /// Something has failed.
     Error,
+    /// Something has happened.
+    Notice,
+    /// A step on the way, for the search for a fault.
+    Debug,
 }
 
 impl Severity {
-    const ALL: [Severity; 2] = [Severity::Notice, Severity::Error];
+    /// All of them, the most severe first.
+    pub const ALL: [Severity; 3] = [Severity::Error, Severity::Notice, Severity::Debug];
 
     /// Returns its number in syslog(3).
     fn level(self) -> u8 {
         match self {
-            Severity::Notice => 5,
             Severity::Error => 3,
+            Severity::Notice => 5,
+            Severity::Debug => 7,
         }
     }
 
-    fn word(self) -> &'static str {
+    /// Returns its name.
+    pub fn word(self) -> &'static str {
         match self {
-            Severity::Notice => "notice",
             Severity::Error => "error",
+            Severity::Notice => "notice",
+            Severity::Debug => "debug",
         }
     }
+}
+
+/// The level of messages if none was chosen.
+impl Default for Severity {
+    fn default() -> Severity {
+        Severity::Notice
+    }
+}
+
+impl std::str::FromStr for Severity {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Severity, String> {
+        let known = Severity::ALL.into_iter().find(|severity| severity.word() == word);
+        known.ok_or_else(|| {
+            format!("'{word}' is no level of messages; write error, notice or debug")
+        })
+    }
+}
+
+/// Writes only messages of this severity and more severe ones from now on.
+pub fn set_log_level(level: Severity) {
+    LEVEL.store(level.level(), Ordering::Relaxed);
+}
+
+/// Returns the level of messages.
+pub fn log_level() -> Severity {
+    let number = LEVEL.load(Ordering::Relaxed);
+    Severity::ALL.into_iter().find(|level| level.level() == number).unwrap_or_default()
+}
+
+/// Whether messages of this severity are written. Callers check it before they format a message.
+pub fn is_logged(severity: Severity) -> bool {
+    severity.level() <= LEVEL.load(Ordering::Relaxed)
 }
 
 /// Makes lines on standard error begin with their time (UTC) and their severity, from now on.
@@ -118,6 +170,19 @@ pub fn stamped(severity: Severity, line: String) -> String {
     }
 }
 
+/// Writes a message of one line, about this volume if it is about one. Errors are ignored: there
+/// is nowhere to report them.
+pub fn write_log(severity: Severity, volume: Option<&str>, line: String) {
+    static JOURNAL_SOCKET: OnceLock<Option<Journal>> = OnceLock::new();
+    if volume.is_some() && FORM.load(Ordering::Relaxed) == JOURNAL {
+        let journal = JOURNAL_SOCKET.get_or_init(|| Journal::at(Path::new(journal::SOCKET)));
+        if journal.as_ref().is_some_and(|journal| journal.send(severity, volume, &line)) {
+            return;
+        }
+    }
+    let _ = stderr().lock().write_all(stamped(severity, line).as_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,9 +195,11 @@ mod tests {
         for severity in Severity::ALL {
             let line = format!("{} {} overdrive: a b", utc(1), severity.word());
             assert_eq!(without_stamp(&line), "overdrive: a b");
+            assert_eq!(severity.word().parse(), Ok(severity));
         }
         for plain in ["overdrive: a b", "", "one two three"] {
             assert_eq!(without_stamp(plain), plain);
         }
+        assert!("Error".parse::<Severity>().is_err_and(|why| why.contains("notice or debug")));
     }
 }
