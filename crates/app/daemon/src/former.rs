@@ -9,6 +9,7 @@
 //! Each value in the environment begins with a process identifier, so that children, which inherit
 //! the values, ignore them.
 
+use crate::confine;
 use crate::front::Handover;
 use rustix::fs::{Mode, OFlags};
 use stack::{Exit, Failure};
@@ -37,7 +38,7 @@ const REPLACED: &str = " (deleted)";
 static PROGRAM_BEFORE: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
 /// Returns a value that was set in the environment for this process.
-fn read_variable(name: &str) -> Option<String> {
+pub(crate) fn read_variable(name: &str) -> Option<String> {
     let text = std::env::var(name).ok()?;
     let (pid, value) = text.split_once(':')?;
     (pid.parse() == Ok(std::process::id())).then(|| value.to_owned())
@@ -58,6 +59,9 @@ fn program_with(
     for name in [FORMER, ARGUMENTS, UNDONE, PROGRAM] {
         command.env_remove(name);
     }
+    // The next program of this process is confined from its start.
+    let confinement = confine::state();
+    set_variable(&mut command, confine::CONFINED, &serde_json::json!(confinement).to_string());
     command
 }
 

@@ -10,10 +10,12 @@
 //! device/ volumes as block devices of this machine
 //! metrics/ the text of a scrape for Prometheus, and its HTTP
 //! control/ requests of an operator, their answers, and the client that sends them
+//! confine/ rights that the process gives up once it serves
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod config;
+mod confine;
 #[macro_use]
 pub mod console;
 pub mod control;

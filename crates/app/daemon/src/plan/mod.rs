@@ -95,6 +95,8 @@ pub struct DaemonPlan {
     pub quiet: bool,
     /// The program that an upgrade executes, with the same arguments.
     pub program: Option<PathBuf>,
+    /// The configuration file that this program reads. None: its arguments are the configuration.
+    pub config: Option<PathBuf>,
     /// Command with which a user starts this daemon again. Empty: unknown.
     pub again: String,
     /// Called once clients can connect.

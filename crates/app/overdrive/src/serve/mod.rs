@@ -280,6 +280,8 @@ fn lock_memory(volumes: &[Planned], quiet: bool) {
 /// Options of the process that serves a config.
 #[derive(Default)]
 pub(crate) struct ServeOptions {
+    /// The configuration file, if the config comes from one.
+    pub(crate) file: Option<PathBuf>,
     pub(crate) threads: Option<usize>,
     pub(crate) poll: Option<Polling>,
     pub(crate) run: Option<String>,
@@ -289,8 +291,8 @@ pub(crate) struct ServeOptions {
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let config = arguments.config()?;
-    let Arguments { threads, poll, run, json, quiet, .. } = arguments;
-    serve(config, ServeOptions { threads, poll, run, json, quiet })
+    let Arguments { config: file, threads, poll, run, json, quiet, .. } = arguments;
+    serve(config, ServeOptions { file, threads, poll, run, json, quiet })
 }
 
 /// Serves until the end is requested.
@@ -299,7 +301,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
 /// Those of opening, and of [`daemon::serve`].
 pub(crate) fn serve(config: Config, options: ServeOptions) -> Result<ExitCode, Failure> {
     host::begin_journal();
-    let ServeOptions { threads, poll, run, json, quiet } = options;
+    let ServeOptions { file, threads, poll, run, json, quiet } = options;
     let poll = poll.or(config.poll).unwrap_or(Polling::Adaptive);
     let (listeners, mounts) = (listeners(&config), mounts(&config));
     let attachments = attachments(&config);
@@ -338,6 +340,7 @@ pub(crate) fn serve(config: Config, options: ServeOptions) -> Result<ExitCode, F
         quiet,
         again: again::command(),
         program: daemon::program_to_upgrade_to(),
+        config: file,
         ready: Box::new(ready),
     };
     let served = daemon::serve(plan)?;
