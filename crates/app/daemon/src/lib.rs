@@ -22,6 +22,7 @@ pub mod control;
 mod descriptors;
 mod device;
 mod draft;
+mod exec_values;
 mod former;
 mod front;
 mod hash;

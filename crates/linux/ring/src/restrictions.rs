@@ -1,7 +1,7 @@
 //! The operations that a ring accepts. A seccomp filter does not see what is submitted to a ring,
-//! so each ring is restricted itself, before its first operation and for good (io_uring_register(2),
-//! IORING_REGISTER_RESTRICTIONS). None of these operations opens a file or makes a socket: a ring
-//! only reaches what the process has opened.
+//! so each ring is restricted itself, before its first operation and for good
+//! (io_uring_register(2), IORING_REGISTER_RESTRICTIONS). None of these operations opens a file or
+//! makes a socket: a ring only reaches what the process has opened.
 
 use io_uring::{IoUring, cqueue, opcode, register::Restriction, squeue};
 use std::io;

@@ -131,7 +131,7 @@ fn filter(has_mounts: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let both = argument(2, SeccompCmpOp::MaskedEq(EXEC | WRITE), EXEC | WRITE)?;
     rules.insert(libc::SYS_mmap, vec![SeccompRule::new(vec![both])?]);
     // Input for a terminal, as if its user had typed it.
-    let typing = argument(1, SeccompCmpOp::Eq, libc::TIOCSTI as u64)?;
+    let typing = argument(1, SeccompCmpOp::Eq, libc::TIOCSTI)?;
     rules.insert(libc::SYS_ioctl, vec![SeccompRule::new(vec![typing])?]);
     let refused = SeccompAction::Errno(libc::EPERM as u32);
     let machine = std::env::consts::ARCH.try_into()?;

@@ -102,7 +102,7 @@ impl Needs {
 
 /// Returns the confinement that a former program of this process has described.
 fn read_former() -> Confinement {
-    let text = crate::former::read_variable(CONFINED).unwrap_or_default();
+    let text = crate::exec_values::read_variable(CONFINED).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 

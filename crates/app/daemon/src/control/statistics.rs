@@ -345,7 +345,7 @@ pub struct Process {
     pub poll_spent_ns: u64,
     /// Part of that time after which a lane found no work.
     pub poll_vain_ns: u64,
-    /// What the process is confined to.
+    /// Rights that the process has given up.
     pub confined: Confined,
 }
 

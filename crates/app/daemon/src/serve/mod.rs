@@ -108,7 +108,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         host::signals().map_err(|error| Failure::new(Exit::Io, format!("signals: {error}")))?;
     crate::runtime::check(&plan.runtime)?;
     crate::runtime::sweep(&plan.runtime);
-    let needs = confine::Needs::of(&plan);
+    let needs = Some(confine::Needs::of(&plan));
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(ring_failure)?;
     ring.set_polling(plan.poll);
@@ -298,7 +298,8 @@ struct RunningDaemon {
     /// The server of its metrics, if there is one.
     scrapes: Option<Rc<Scrapes>>,
     signals: File,
-    needs: confine::Needs,
+    /// To what its process confines itself. None: the process has other work.
+    needs: Option<confine::Needs>,
 }
 
 impl RunningDaemon {
@@ -359,7 +360,9 @@ impl RunningDaemon {
     async fn begin(&self, actions: ReadyActions) -> Result<Option<Child>, Failure> {
         self.services.devices.attach().await?;
         let child = actions.start()?;
-        self.needs.confine(&self.services.lanes, self.ring.lane()).await;
+        if let Some(needs) = &self.needs {
+            needs.confine(&self.services.lanes, self.ring.lane()).await;
+        }
         for service in self.services.all() {
             if let Some(memory) = service.volume.memory() {
                 // The thread is not joined; it ends by itself.

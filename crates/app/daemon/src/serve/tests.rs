@@ -202,6 +202,8 @@ fn run(ring: &Ring, services: &Rc<VolumeServices>, acting: impl Future<Output = 
         control: Listener::bind_private(&runtime.path().join("control")).expect("a socket"),
         scrapes: None,
         signals: Arc::new(signals.into()),
+        // Other tests of this process go on.
+        needs: None,
     };
     let lane = ring.lane().clone();
     let captive = ring.block_on(async move {
