@@ -49,7 +49,8 @@ pub use device::{
 pub use former::{find_former, program_path, program_to_upgrade_to, resume_former};
 pub use front::find_inherited;
 pub use plan::{
-    Attaching, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned, Ready, Route,
+    Attaching, ConfigFile, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned,
+    Ready, Route,
 };
 pub use protect::protect_process;
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};

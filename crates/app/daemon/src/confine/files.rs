@@ -80,11 +80,13 @@ impl Permitted {
         // Lists of hot blocks are only saved for these.
         let lasts = plan.volumes.iter().any(|planned| planned.volume.lasting_identity().is_some());
         let state = plan.state.as_ref().filter(|_| lasts);
+        // Records of the backings of this machine's devices, one of which this may have been.
+        let records = Some(PathBuf::from(device::DEVICES)).filter(|path| path.is_dir());
         Permitted {
-            own: state.into_iter().chain([&plan.runtime]).cloned().collect(),
+            own: state.into_iter().chain([&plan.runtime]).cloned().chain(records).collect(),
             backings: backings.collect(),
             sockets: listeners.chain(metrics).map(directory_of).collect(),
-            settings: plan.config.iter().map(|path| directory_of(path)).collect(),
+            settings: plan.config.iter().map(|file| directory_of(&file.path)).collect(),
             programs: plan.program.iter().chain(&running).map(|path| directory_of(path)).collect(),
         }
     }

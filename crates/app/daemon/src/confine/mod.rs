@@ -14,6 +14,7 @@
 
 mod calls;
 mod files;
+mod next;
 
 use crate::control::statistics::{Confined, ConfinedFiles};
 use crate::lanes::Lanes;
@@ -23,6 +24,8 @@ use landlock::RulesetCreated;
 use lane::Lane;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
+
+pub(crate) use next::check_next;
 
 /// `PID:CONFINEMENT` of the former program, as JSON.
 pub(crate) const CONFINED: &str = "OVERDRIVE_CONFINED";

@@ -139,7 +139,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         addresses,
         plan.ready,
     );
-    let services = VolumeServices::new(services, bound.fronts, devices, lanes.clone(), program);
+    let services =
+        VolumeServices::new(services, bound.fronts, devices, lanes.clone(), program, plan.config);
     // The last step that may fail: a start that serves nothing leaves the records unchanged.
     services.record()?;
     let start_ns = lane.now();

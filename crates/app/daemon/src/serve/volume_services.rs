@@ -8,6 +8,7 @@ use crate::control::words::Row;
 use crate::device::{self, Devices};
 use crate::front::{Ending, Fronts};
 use crate::lanes::Lanes;
+use crate::plan::ConfigFile;
 use lane::Event;
 use stack::{Exit, Failure};
 use std::cell::{Cell, RefCell};
@@ -37,6 +38,8 @@ pub(crate) struct VolumeServices {
     pub(crate) end_requested: Event,
     /// The program to execute for an upgrade, or the reason why there is none.
     program: Result<PathBuf, String>,
+    /// The configuration file, which that program reads.
+    config: Option<ConfigFile>,
     failure: RefCell<Option<Failure>>,
     served: RefCell<Vec<ServedVolume>>,
 }
@@ -48,6 +51,7 @@ impl VolumeServices {
         devices: Devices,
         lanes: Rc<Lanes>,
         program: Result<PathBuf, String>,
+        config: Option<ConfigFile>,
     ) -> Rc<VolumeServices> {
         Rc::new(VolumeServices {
             list: RefCell::new(list),
@@ -57,6 +61,7 @@ impl VolumeServices {
             ending: Cell::new(None),
             end_requested: Event::new(),
             program,
+            config,
             failure: RefCell::new(None),
             served: RefCell::default(),
         })
@@ -130,6 +135,7 @@ impl VolumeServices {
             Err(why) => return Err(Failure::new(Exit::Usage, why.clone())),
             Ok(program) => try_program(program)?,
         }
+        self.config.as_ref().map_or(Ok(()), crate::confine::check_next)?;
         if let Some(volume) = self.devices.bound_to_process() {
             let message = format!(
                 "{volume}: is a device by ublk, which a new program in the same process cannot \

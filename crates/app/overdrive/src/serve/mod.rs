@@ -12,8 +12,8 @@ use daemon::config::{self, Config, ConfigVolume};
 use daemon::control::losses::Losses;
 use daemon::units::WaitTime;
 use daemon::{
-    Attaching, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned, Served,
-    units as sizes,
+    Attaching, ConfigFile, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned,
+    Served, units as sizes,
 };
 use holder::Records;
 use ring::Polling;
@@ -281,7 +281,7 @@ fn lock_memory(volumes: &[Planned], quiet: bool) {
 #[derive(Default)]
 pub(crate) struct ServeOptions {
     /// The configuration file, if the config comes from one.
-    pub(crate) file: Option<PathBuf>,
+    pub(crate) file: Option<ConfigFile>,
     pub(crate) threads: Option<usize>,
     pub(crate) poll: Option<Polling>,
     pub(crate) run: Option<String>,
@@ -291,7 +291,9 @@ pub(crate) struct ServeOptions {
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let config = arguments.config()?;
-    let Arguments { config: file, threads, poll, run, json, quiet, .. } = arguments;
+    let Arguments { config: file, backing: volume, threads, poll, run, json, quiet, .. } =
+        arguments;
+    let file = file.map(|path| ConfigFile { path, volume });
     serve(config, ServeOptions { file, threads, poll, run, json, quiet })
 }
 

@@ -159,3 +159,35 @@ fn forbidden_calls_and_files_are_refused_to_a_daemon_and_to_the_programs_that_it
     server.volume(&["flush"]).well();
     server.end().well();
 }
+
+#[test]
+fn an_upgrade_to_an_image_of_another_directory_is_refused() {
+    let (home, before, after) = (Home::new(), place(), place());
+    let (image_before, image_after) = (image(&before, 8), image(&after, 8));
+    let config = before.path().join("disk.toml");
+    let set_image = |image: &Path| {
+        let text = format!(
+            "nbd = 'unix:{}'\n[volume.disk]\nbacking = '{}'\nmemory = '2M'\n",
+            home.socket().display(),
+            image.display()
+        );
+        fs::write(&config, text).expect("room");
+    };
+    set_image(&image_before);
+    let config = config.to_str().expect("plain");
+    let server = Server::run_in(&home, home.command(&["serve", "--config", config]));
+    set_image(&image_after);
+    home.overdrive(&["upgrade"]).refused(4, &["needs", "disk.img", "not upgraded"]);
+    let backing = || {
+        let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
+        rows["volumes"][0]["backing"].as_str().expect("a path").to_owned()
+    };
+    assert_eq!(Path::new(&backing()), image_before);
+    // An image beside the former one can be opened.
+    let beside = before.path().join("beside.img");
+    fs::copy(&image_after, &beside).expect("room");
+    set_image(&beside);
+    home.overdrive(&["upgrade"]).well();
+    assert_eq!(Path::new(&backing()), beside);
+    server.end().well();
+}
