@@ -23,6 +23,7 @@ use files::Permitted;
 use landlock::RulesetCreated;
 use lane::Lane;
 use serde::{Deserialize, Serialize};
+use stack::{Bug, planted};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use next::check_next;
@@ -77,6 +78,9 @@ impl Needs {
 
     /// Confines this process, which serves on these lanes; `lane` is the home lane.
     pub(crate) async fn confine(&self, lanes: &Lanes, lane: &Lane) {
+        if planted(Bug::StayUnconfined) {
+            return;
+        }
         let mut state = state();
         let may_confine_files = !self.has_devices && !self.has_mounts;
         if state.files == ConfinedFiles::No && may_confine_files {
