@@ -37,7 +37,6 @@ pub use node::{
     Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept, create_pool,
 };
 pub use opening::{Backings, SCRATCH};
-pub use planted::{Bug, planted};
 pub use rate_limit::{below_limits, limited, split_limits};
 pub use shared::SharedHalves;
 pub use target::{Plan, absolute, target};
