@@ -6,9 +6,10 @@
 //!   old program   serves again, and reports the reason to 'overdrive upgrade'
 //! ```
 //!
-//! Each value in the environment begins with a process identifier, so that children, which inherit
-//! the values, ignore them.
+//! These values are those of `exec_values.rs`.
 
+use crate::confine;
+use crate::exec_values::{read_variable, set_variable};
 use crate::front::Handover;
 use rustix::fs::{Mode, OFlags};
 use stack::{Exit, Failure};
@@ -36,17 +37,6 @@ const REPLACED: &str = " (deleted)";
 /// The former program, until this one serves.
 static PROGRAM_BEFORE: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
-/// Returns a value that was set in the environment for this process.
-fn read_variable(name: &str) -> Option<String> {
-    let text = std::env::var(name).ok()?;
-    let (pid, value) = text.split_once(':')?;
-    (pid.parse() == Ok(std::process::id())).then(|| value.to_owned())
-}
-
-fn set_variable(command: &mut Command, name: &str, value: &str) {
-    command.env(name, format!("{}:{value}", std::process::id()));
-}
-
 /// Returns a command with these arguments, without the values that an earlier upgrade has left in
 /// the environment.
 fn program_with(
@@ -58,6 +48,9 @@ fn program_with(
     for name in [FORMER, ARGUMENTS, UNDONE, PROGRAM] {
         command.env_remove(name);
     }
+    // The next program of this process is confined from its start.
+    let confinement = confine::state();
+    set_variable(&mut command, confine::CONFINED, &serde_json::json!(confinement).to_string());
     command
 }
 

@@ -10,16 +10,19 @@
 //! device/ volumes as block devices of this machine
 //! metrics/ the text of a scrape for Prometheus, and its HTTP
 //! control/ requests of an operator, their answers, and the client that sends them
+//! confine/ rights that the process gives up once it serves
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod config;
+mod confine;
 #[macro_use]
 pub mod console;
 pub mod control;
 mod descriptors;
 mod device;
 mod draft;
+mod exec_values;
 mod former;
 mod front;
 mod hash;
@@ -48,7 +51,8 @@ pub use former::{find_former, program_path, program_to_upgrade_to, resume_former
 pub use front::find_inherited;
 pub use log_level::LOG_LEVEL;
 pub use plan::{
-    Attaching, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned, Ready, Route,
+    Attaching, ConfigFile, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned,
+    Ready, Route,
 };
 pub use protect::protect_process;
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};

@@ -24,6 +24,7 @@ mod messages;
 mod operations;
 mod polling;
 mod punctual;
+mod restrictions;
 mod ring;
 mod socket;
 mod sockets;

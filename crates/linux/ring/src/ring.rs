@@ -10,6 +10,7 @@ use crate::flight::{Flights, Hold};
 use crate::idle::{DirectReceiver, Idle, Next};
 use crate::polling::{Polled, Polling};
 use crate::punctual::{Punctual, Until};
+use crate::restrictions;
 use block::Memory;
 use host::now_ns;
 use io_uring::{IoUring, opcode, squeue, types};
@@ -67,7 +68,8 @@ pub(crate) struct Inner {
 #[derive(Clone)]
 pub struct Ring(pub(crate) Rc<Inner>);
 
-fn build() -> io::Result<IoUring> {
+/// Creates the best ring that the kernel offers, for the operations of lanes alone.
+pub(crate) fn build() -> io::Result<IoUring> {
     let best = IoUring::builder()
         .setup_cqsize(COMPLETIONS)
         .setup_submit_all()
@@ -75,14 +77,17 @@ fn build() -> io::Result<IoUring> {
         .setup_coop_taskrun()
         .setup_taskrun_flag()
         .setup_defer_taskrun()
+        .setup_r_disabled()
         .build(SUBMISSIONS);
-    match best {
+    let uring = match best {
         // Kernels before 6.1 do not support all of these.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            IoUring::builder().setup_cqsize(COMPLETIONS).build(SUBMISSIONS)
+            IoUring::builder().setup_cqsize(COMPLETIONS).setup_r_disabled().build(SUBMISSIONS)?
         }
-        other => other,
-    }
+        other => other?,
+    };
+    restrictions::enable_for_lane(&uring)?;
+    Ok(uring)
 }
 
 impl Ring {

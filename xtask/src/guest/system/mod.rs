@@ -30,12 +30,13 @@ const EXIT_MISSING: u8 = 4;
 const SILENCE_MAX: Duration = Duration::from_secs(900);
 
 /// The parts in order, and how each ends.
-const PARTS: [(&str, End); 8] = [
+const PARTS: [(&str, End); 9] = [
     ("first", End::Off),
     ("second", End::Off),
     ("third", End::Cut),
     ("fourth", End::Off),
     ("served", End::Off),
+    ("confined", End::Off),
     ("luks", End::Off),
     ("lvm", End::Off),
     ("asleep", End::Off),
@@ -55,7 +56,8 @@ pub(crate) struct Options {
     /// If it is not possible, print the reason and succeed, except under CI.
     #[arg(long)]
     if_possible: bool,
-    /// Only this part, on new disks: first, served, luks, lvm and asleep need no earlier part.
+    /// Only this part, on new disks: first, served, confined, luks, lvm and asleep need no earlier
+    /// part.
     #[arg(long, value_name = "PART", value_parser = PARTS.map(|(part, _)| part))]
     only: Option<String>,
 }

@@ -268,6 +268,41 @@ sleep_of_the_machine() {
     overdrive detach scratch
 }
 
+confined_to() { # VOLUME WORDS
+    found=$(overdrive volume stats "$1" | grep '^confined ' || true)
+    [ "$found" = "confined  $2" ] || fail "$1 is '$found', not confined to '$2'"
+}
+
+# Daemons have given up what they do not need, under the sandbox of both units.
+confined() {
+    mounted
+    for one in disk parted image; do confined_to "$one" 'system calls'; done
+    printf '[volume.exported]\nbacking = "%s"\nmemory = "8M"\n' "$scratch" > /etc/overdrive/exported.toml
+    unit=overdrive@exported
+    main() { systemctl show --property MainPID --value $unit; }
+    again() { # FORMER PROCESS
+        until [ "$(systemctl show -P ActiveState $unit)" = active ] && [ "$(main)" != "$1" ]; do sleep 0.2; done
+    }
+    systemctl start $unit
+    confined_to exported 'system calls, files'
+    before=$(main)
+    overdrive upgrade exported
+    [ "$(main)" = "$before" ] || fail "the upgrade has ended the daemon"
+    confined_to exported 'system calls, files'
+    kill -KILL "$before"
+    again "$before"
+    confined_to exported 'system calls, files'
+    before=$(main)
+    systemctl restart $unit
+    again "$before"
+    confined_to exported 'system calls, files'
+    overdrive volume flush exported
+    systemctl stop $unit
+    systemctl is-failed $unit && fail "it has not stopped well"
+    journalctl --no-pager -b -u $unit | grep 'is not confined' && fail "the unit forbids the confinement"
+    true
+}
+
 part=$(sed 's/.*overdrive.part=\([a-z]*\).*/\1/' /proc/cmdline)
 case $part in
     asleep) sleep_of_the_machine ;;

@@ -347,4 +347,29 @@ pub struct Process {
     pub poll_spent_ns: u64,
     /// Part of that time after which a lane found no work.
     pub poll_vain_ns: u64,
+    /// Rights that the process has given up.
+    pub confined: Confined,
+}
+
+/// Rights that a daemon has given up after its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Confined {
+    /// The system calls that no daemon needs are forbidden.
+    pub calls: bool,
+    /// The files and directories that it does not need are forbidden.
+    pub files: ConfinedFiles,
+}
+
+/// How far the files of a process are confined.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConfinedFiles {
+    /// It may use all files that its user may use.
+    #[default]
+    No,
+    /// The kernel cannot forbid all kinds of access.
+    Partly,
+    /// It may only use the files that it needs.
+    Yes,
 }

@@ -154,18 +154,20 @@ fn is_empty(number: &str) -> bool {
     size.is_ok_and(|size| size.trim() == "0")
 }
 
-/// Whether a process holds a device exclusively: a daemon, or later the holder of its memory.
+/// Whether a process may hold a device exclusively: a daemon, or later the holder of its memory. A
+/// device that this process may not open counts as held, because its backing must stay hidden.
 fn is_held(number: &str) -> bool {
     let content = fs::read_to_string(format!("/sys/dev/block/{number}/uevent")).unwrap_or_default();
     let Some(name) = content.lines().find_map(|line| line.strip_prefix("DEVNAME=")) else {
         return false;
     };
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-    matches!(open(Path::new("/dev").join(name), flags, Mode::empty()), Err(Errno::BUSY))
+    let opened = open(Path::new("/dev").join(name), flags, Mode::empty());
+    matches!(opened, Err(Errno::BUSY | Errno::ACCESS | Errno::PERM))
 }
 
 /// Returns the directories of devices in /sys, each followed by those of its partitions.
-fn parts(numbers: &[String]) -> Vec<PathBuf> {
+pub(crate) fn parts(numbers: &[String]) -> Vec<PathBuf> {
     let whole = numbers.iter().map(|number| Path::new("/sys/dev/block").join(number));
     let whole = whole.filter_map(|path| fs::canonicalize(path).ok());
     let with_partitions = whole.flat_map(|path| {

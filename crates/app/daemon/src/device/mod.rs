@@ -41,7 +41,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use faces::sweep_faces;
-pub(crate) use faces::unmark_backing;
+pub(crate) use faces::{parts, unmark_backing};
 pub use helper::device_call;
 pub use helper_call::DEVICE_CALL;
 pub use orphan::{Orphan, orphan};

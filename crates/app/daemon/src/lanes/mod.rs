@@ -152,6 +152,24 @@ impl Lanes {
         self.remotes().cloned().map(FurtherLane)
     }
 
+    /// Runs this on each lane's thread, and waits until all have. A lane that ends does not run it.
+    pub(crate) async fn on_each(&self, lane: &Lane, work: Arc<dyn Fn() + Send + Sync>) {
+        work();
+        let pending = PendingParts::default();
+        for remote in self.remotes() {
+            let (work, part) = (work.clone(), pending.part());
+            let mut job: Job = Box::new(move |_| {
+                work();
+                drop(part);
+            });
+            while let Err(Refused::Full(again)) = remote.jobs.post(job) {
+                job = again;
+                lane.sleep_until(lane.now() + FULL_PAUSE_NS).await;
+            }
+        }
+        pending.none().await;
+    }
+
     /// Removes a volume from the further lanes. When this returns, only requests in progress of its
     /// clients still use it there.
     pub(crate) async fn forget(&self, lane: &Lane, name: &str) {

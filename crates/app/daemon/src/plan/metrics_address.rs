@@ -3,7 +3,7 @@
 use stack::{Exit, Failure};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An address for metrics over HTTP.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,6 +15,14 @@ pub enum MetricsAddress {
 }
 
 impl MetricsAddress {
+    /// Returns the path of a unix socket.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            MetricsAddress::Unix(path) => Some(path),
+            MetricsAddress::Tcp(_) => None,
+        }
+    }
+
     /// Parses `unix:PATH`, or `ADDRESS:PORT` of this machine; another address only as
     /// `tcp:ADDRESS:PORT` and with `insecure_tcp`.
     ///

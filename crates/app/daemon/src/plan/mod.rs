@@ -63,6 +63,15 @@ pub struct Attaching {
     pub wait_time: WaitTime,
 }
 
+/// A configuration file, and the volume of it that is served.
+#[derive(Clone, Debug)]
+pub struct ConfigFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Name of the only volume of it to serve. None: all of them.
+    pub volume: Option<String>,
+}
+
 /// Receives the URIs, files and devices of the volumes once clients can connect.
 pub type Ready = Box<dyn FnOnce(&[String])>;
 
@@ -95,6 +104,8 @@ pub struct DaemonPlan {
     pub quiet: bool,
     /// The program that an upgrade executes, with the same arguments.
     pub program: Option<PathBuf>,
+    /// The configuration file that this program reads. None: its arguments are the configuration.
+    pub config: Option<ConfigFile>,
     /// Command with which a user starts this daemon again. Empty: unknown.
     pub again: String,
     /// Called once clients can connect.

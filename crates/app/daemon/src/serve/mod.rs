@@ -27,6 +27,7 @@ mod volume_services;
 mod warmth;
 mod watch;
 
+use crate::confine;
 use crate::control::losses::Losses;
 use crate::device::{self, BoundRoute, Devices};
 use crate::front;
@@ -108,6 +109,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         host::signals().map_err(|error| Failure::new(Exit::Io, format!("signals: {error}")))?;
     crate::runtime::check(&plan.runtime)?;
     crate::runtime::sweep(&plan.runtime);
+    let needs = Some(confine::Needs::of(&plan));
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(ring_failure)?;
     ring.set_polling(plan.poll);
@@ -138,14 +140,16 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         addresses,
         plan.ready,
     );
-    let services = VolumeServices::new(services, bound.fronts, devices, lanes.clone(), program);
+    let services =
+        VolumeServices::new(services, bound.fronts, devices, lanes.clone(), program, plan.config);
     // The last step that may fail: a start that serves nothing leaves the records unchanged.
     services.record()?;
     let start_ns = lane.now();
     let scrapes =
         plan.metrics.map(|address| Scrapes::new(&ring, &services, &plan.runtime, address));
     let (ring_of, services_of) = (ring.clone(), services.clone());
-    let daemon = RunningDaemon { ring: ring_of, services: services_of, control, scrapes, signals };
+    let daemon =
+        RunningDaemon { ring: ring_of, services: services_of, control, scrapes, signals, needs };
     let captive = ring.block_on(daemon.run(actions)).map_err(ring_failure)?;
     let volumes = services.served();
     if let Some(failure) = services.failure() {
@@ -273,15 +277,18 @@ impl ReadyActions {
         ReadyActions { command, environment, addresses, ready }
     }
 
-    /// Carries them out. Returns the captive command, if there is one.
+    /// Starts the captive command, if there is one.
     ///
     /// # Errors
     /// The command cannot be started.
-    fn run(self) -> Result<Option<Child>, Failure> {
+    fn start(&self) -> Result<Option<Child>, Failure> {
         let start = |command: &String| captive::start(command, &self.environment);
-        let child = self.command.as_ref().map(start).transpose()?;
+        self.command.as_ref().map(start).transpose()
+    }
+
+    /// Announces the addresses.
+    fn announce(self) {
         (self.ready)(&self.addresses);
-        Ok(child)
     }
 }
 
@@ -293,6 +300,8 @@ struct RunningDaemon {
     /// The server of its metrics, if there is one.
     scrapes: Option<Rc<Scrapes>>,
     signals: File,
+    /// To what its process confines itself. None: the process has other work.
+    needs: Option<confine::Needs>,
 }
 
 impl RunningDaemon {
@@ -308,10 +317,6 @@ impl RunningDaemon {
         Control::open(&self.ring, &self.services, self.control.file().clone());
         self.scrapes.iter().for_each(Scrapes::start);
         for service in self.services.all() {
-            if let Some(memory) = service.volume.memory() {
-                // The thread is not joined; it ends by itself.
-                drop(memory.warm());
-            }
             Watch::new(&self.ring, &service).start();
             service.start_warmth();
             service.lane_volume.start_sensor(&lane);
@@ -352,10 +357,21 @@ impl RunningDaemon {
         captive
     }
 
-    /// Makes the devices, once the volumes below them are served, and announces all addresses.
+    /// Makes the devices, once the volumes below them are served, starts the captive command,
+    /// confines this process and then announces all addresses.
     async fn begin(&self, actions: ReadyActions) -> Result<Option<Child>, Failure> {
         self.services.devices.attach().await?;
-        let child = actions.run()?;
+        let child = actions.start()?;
+        if let Some(needs) = &self.needs {
+            needs.confine(&self.services.lanes, self.ring.lane()).await;
+        }
+        for service in self.services.all() {
+            if let Some(memory) = service.volume.memory() {
+                // The thread is not joined; it ends by itself.
+                drop(memory.warm());
+            }
+        }
+        actions.announce();
         crate::former::forget_former();
         let _ = holder::notify_ready();
         Ok(child)

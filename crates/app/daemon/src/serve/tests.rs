@@ -188,7 +188,7 @@ fn services(ring: &Ring, fronts: Fronts, names: &[String], count: usize) -> Rc<V
     let lanes = Lanes::start(count, &setup(&services, &threads), Polling::Off)
         .expect("threads are to be had");
     let devices = Devices::new(ring.lane(), Path::new("/nowhere"));
-    VolumeServices::new(services, fronts, devices, lanes, Err("a test".to_owned()))
+    VolumeServices::new(services, fronts, devices, lanes, Err("a test".to_owned()), None)
 }
 
 /// Runs the life of a daemon while `acting` acts on it; the daemon ends with that.
@@ -202,6 +202,8 @@ fn run(ring: &Ring, services: &Rc<VolumeServices>, acting: impl Future<Output = 
         control: Listener::bind_private(&runtime.path().join("control")).expect("a socket"),
         scrapes: None,
         signals: Arc::new(signals.into()),
+        // Other tests of this process go on.
+        needs: None,
     };
     let lane = ring.lane().clone();
     let captive = ring.block_on(async move {

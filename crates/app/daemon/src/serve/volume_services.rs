@@ -9,6 +9,7 @@ use crate::device::{self, Devices};
 use crate::front::{Ending, Fronts};
 use crate::lanes::Lanes;
 use crate::log_level;
+use crate::plan::ConfigFile;
 use lane::Event;
 use stack::{Exit, Failure};
 use std::cell::{Cell, RefCell};
@@ -38,6 +39,8 @@ pub(crate) struct VolumeServices {
     pub(crate) end_requested: Event,
     /// The program to execute for an upgrade, or the reason why there is none.
     program: Result<PathBuf, String>,
+    /// The configuration file, which that program reads.
+    config: Option<ConfigFile>,
     failure: RefCell<Option<Failure>>,
     served: RefCell<Vec<ServedVolume>>,
 }
@@ -49,6 +52,7 @@ impl VolumeServices {
         devices: Devices,
         lanes: Rc<Lanes>,
         program: Result<PathBuf, String>,
+        config: Option<ConfigFile>,
     ) -> Rc<VolumeServices> {
         Rc::new(VolumeServices {
             list: RefCell::new(list),
@@ -58,6 +62,7 @@ impl VolumeServices {
             ending: Cell::new(None),
             end_requested: Event::new(),
             program,
+            config,
             failure: RefCell::new(None),
             served: RefCell::default(),
         })
@@ -131,6 +136,7 @@ impl VolumeServices {
             Err(why) => return Err(Failure::new(Exit::Usage, why.clone())),
             Ok(program) => try_program(program)?,
         }
+        self.config.as_ref().map_or(Ok(()), crate::confine::check_next)?;
         if let Some(volume) = self.devices.bound_to_process() {
             let message = format!(
                 "{volume}: is a device by ublk, which a new program in the same process cannot \

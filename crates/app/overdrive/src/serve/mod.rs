@@ -13,8 +13,8 @@ use daemon::console::Severity;
 use daemon::control::losses::Losses;
 use daemon::units::WaitTime;
 use daemon::{
-    Attaching, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned, Served,
-    units as sizes,
+    Attaching, ConfigFile, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned,
+    Served, units as sizes,
 };
 use holder::Records;
 use ring::Polling;
@@ -288,6 +288,8 @@ fn lock_memory(volumes: &[Planned], quiet: bool) {
 /// Options of the process that serves a config.
 #[derive(Default)]
 pub(crate) struct ServeOptions {
+    /// The configuration file, if the config comes from one.
+    pub(crate) file: Option<ConfigFile>,
     pub(crate) threads: Option<usize>,
     pub(crate) poll: Option<Polling>,
     pub(crate) log_level: Option<Severity>,
@@ -299,8 +301,11 @@ pub(crate) struct ServeOptions {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     host::begin_journal();
     let config = arguments.config()?;
-    let Arguments { threads, poll, log_level, run, json, quiet, .. } = arguments;
-    serve(config, ServeOptions { threads, poll, log_level, run, json, quiet })
+    let Arguments {
+        config: file, backing: volume, threads, poll, log_level, run, json, quiet, ..
+    } = arguments;
+    let file = file.map(|path| ConfigFile { path, volume });
+    serve(config, ServeOptions { file, threads, poll, log_level, run, json, quiet })
 }
 
 /// Serves until the end is requested.
@@ -309,7 +314,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
 /// Those of opening, and of [`daemon::serve`].
 pub(crate) fn serve(config: Config, options: ServeOptions) -> Result<ExitCode, Failure> {
     host::begin_journal();
-    let ServeOptions { threads, poll, log_level, run, json, quiet } = options;
+    let ServeOptions { file, threads, poll, log_level, run, json, quiet } = options;
     log_level.or(config.log_level).into_iter().for_each(host::set_log_level);
     let poll = poll.or(config.poll).unwrap_or(Polling::Adaptive);
     let (listeners, mounts) = (listeners(&config), mounts(&config));
@@ -349,6 +354,7 @@ pub(crate) fn serve(config: Config, options: ServeOptions) -> Result<ExitCode, F
         quiet,
         again: again::command(),
         program: daemon::program_to_upgrade_to(),
+        config: file,
         ready: Box::new(ready),
     };
     let served = daemon::serve(plan)?;

@@ -107,9 +107,12 @@ fn a_config_file_declares_what_it_names() {
 
 /// Replaces the running program's file by a program that cannot serve.
 fn replace_by_one_that_cannot_start(program: &Path) {
-    let fresh = program.with_extension("new");
+    let (fresh, real) = (program.with_extension("new"), program.with_extension("real"));
+    // In its directory, because a daemon executes no programs of other directories.
+    let _ = fs::hard_link(OVERDRIVE, &real);
     let script = format!(
-        "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\nexec {OVERDRIVE} \"$@\" --not-an-option\n"
+        "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\nexec {} \"$@\" --not-an-option\n",
+        real.display()
     );
     fs::write(&fresh, script).expect("room");
     fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).expect("ours");

@@ -13,6 +13,7 @@ mod checker;
 mod clients;
 mod common;
 mod config;
+mod confined;
 mod contents;
 mod crowd;
 mod databases;

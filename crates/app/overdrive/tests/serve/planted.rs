@@ -43,3 +43,13 @@ fn clean_blocks_that_outlive_a_change_of_the_image_are_found() {
         is_found("TrustChangedImage", test, "MiB 2, byte 0: starts with 3");
     }
 }
+
+#[test]
+fn daemons_that_are_not_confined_are_found() {
+    if Path::new("/usr/bin/python3").exists() {
+        let test = "confined::forbidden_calls_and_files_are_refused_to_a_daemon_and_to_the_programs_that_it_runs";
+        is_found("StayUnconfined", test, "\"unshare done\"");
+    }
+    let test = "confined::all_threads_are_confined_and_an_upgrade_adds_no_filter";
+    is_found("StayUnconfined", test, "a filter");
+}

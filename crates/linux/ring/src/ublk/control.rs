@@ -1,6 +1,7 @@
 //! Commands to the driver, for a thread that may block.
 #![allow(unsafe_code)]
 
+use crate::restrictions;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::fs::{Mode, OFlags};
 use std::io;
@@ -32,7 +33,9 @@ impl UblkControl {
     pub fn open() -> io::Result<UblkControl> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let node = rustix::fs::open(NODE, flags, Mode::empty())?;
-        let uring = IoUring::<squeue::Entry128, cqueue::Entry>::builder().build(4)?;
+        let uring =
+            IoUring::<squeue::Entry128, cqueue::Entry>::builder().setup_r_disabled().build(4)?;
+        restrictions::enable_for_commands(&uring)?;
         Ok(UblkControl { uring, node })
     }
 

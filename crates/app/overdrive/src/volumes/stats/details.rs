@@ -4,7 +4,7 @@ use super::time;
 use block::Size;
 use cache::{Counters, Histograms};
 use daemon::control::statistics::{
-    Backing, Curve, Guard, Member, Model, Point, Policy, Process, Queue, Statistics,
+    Backing, ConfinedFiles, Curve, Guard, Member, Model, Point, Policy, Process, Queue, Statistics,
 };
 
 /// Prints the lines about events that have happened; with `all`, every line, and then every
@@ -17,6 +17,7 @@ pub(super) fn print(stats: &Statistics, all: bool) {
     print_polling(&stats.process);
     print_members(&stats.members);
     daemon::say!("state     {}", stats.state.word());
+    print_confinement(&stats.process);
     stats.model.iter().for_each(print_model);
     if stats.has_cache() {
         print_latencies(&stats.latencies, all);
@@ -190,6 +191,21 @@ fn print_polling(process: &Process) {
         let (spent, vain) = (time(process.poll_spent_ns), time(process.poll_vain_ns));
         daemon::say!("polling   {spent}, {vain} of that without work");
     }
+}
+
+/// Prints which rights the daemon has given up.
+fn print_confinement(process: &Process) {
+    let calls = process.confined.calls.then_some("system calls");
+    let files = match process.confined.files {
+        ConfinedFiles::No => None,
+        ConfinedFiles::Partly => Some("files (partly)"),
+        ConfinedFiles::Yes => Some("files"),
+    };
+    let confined: Vec<_> = calls.into_iter().chain(files).collect();
+    daemon::say!(
+        "confined  {}",
+        if confined.is_empty() { "no".into() } else { confined.join(", ") }
+    );
 }
 
 fn print_latencies(latencies: &Histograms, all: bool) {

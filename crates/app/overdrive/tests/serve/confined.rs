@@ -1,0 +1,199 @@
+//! A daemon that serves has given up what it does not need: calls of the system, and files.
+//!
+//! The other tests of this program run confined as well: nothing turns the confinement off.
+
+use crate::common::{OVERDRIVE, Server, image, place};
+use crate::home::Home;
+use rustix::process::Pid;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Returns the lines of /proc/PID/task/TID/status of each thread of a process.
+fn threads(process: Pid) -> Vec<BTreeMap<String, String>> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
+    let status = |task: fs::DirEntry| {
+        let text = fs::read_to_string(task.path().join("status")).ok()?;
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        Some(fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
+    };
+    tasks.expect("it runs").flatten().filter_map(status).collect()
+}
+
+/// Asserts that each thread has one filter of calls, and that no program gives it other rights.
+pub(crate) fn assert_filtered(process: Pid) {
+    for thread in threads(process) {
+        let field = |name: &str| thread.get(name).map(String::as_str).unwrap_or_default();
+        assert_eq!(field("Seccomp"), "2", "{}: a filter", field("Name"));
+        assert_eq!(field("Seccomp_filters"), "1", "{}: one filter", field("Name"));
+        assert_eq!(field("NoNewPrivs"), "1", "{}", field("Name"));
+    }
+}
+
+fn confined(server: &Server) -> serde_json::Value {
+    let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+    stats["process"]["confined"].clone()
+}
+
+#[test]
+fn all_threads_are_confined_and_an_upgrade_adds_no_filter() {
+    let place = place();
+    let image = image(&place, 8);
+    let server = Server::start(&image, &["--memory", "2M", "--threads", "3"]);
+    for _ in 0..3 {
+        assert!(threads(server.pid()).len() >= 3, "home and two further lanes");
+        assert_filtered(server.pid());
+        assert_eq!(confined(&server), serde_json::json!({ "calls": true, "files": "yes" }));
+        server.home.overdrive(&["upgrade"]).well();
+    }
+    let people = server.volume(&["stats"]).well().stdout;
+    assert!(people.contains("confined  system calls, files"), "{people}");
+    server.end().well();
+}
+
+/// A program that a daemon runs in its confinement. It tries what is forbidden, and appends the
+/// errors to a file.
+const ATTEMPTS: &str = r#"#!/usr/bin/python3
+import ctypes, errno, mmap, os, socket, subprocess, sys
+libc = ctypes.CDLL(None, use_errno=True)
+outside, report = OUTSIDE, REPORT
+clone = 56 if os.uname().machine == "x86_64" else 220
+results = []
+
+def result(name, call):
+    try:
+        call()
+        results.append(name + " done")
+    except OSError as error:
+        results.append(name + " " + errno.errorcode[error.errno])
+
+def check(returned):
+    if returned == -1:
+        raise OSError(ctypes.get_errno(), "refused")
+
+def cloned():
+    child = libc.syscall(clone, 0x10000000 | 17, None, None, None, None)
+    if child == 0:
+        os._exit(0)
+    check(child)
+
+def opened(path, flags):
+    os.close(os.open(path, flags, 0o600))
+
+result("ptrace", lambda: check(libc.ptrace(16, 0, None, None)))
+result("unshare", lambda: check(libc.unshare(0x10000000)))
+result("mount", lambda: check(libc.mount(b"none", b"/nowhere", b"tmpfs", 0, None)))
+result("unmount", lambda: check(libc.umount2(b"/nowhere", 0)))
+result("chroot", lambda: os.chroot("/"))
+result("personality", lambda: check(libc.personality(0xffffffff)))
+result("name space", lambda: check(libc.setns(0, 0)))
+result("clone", cloned)
+result("clone3", lambda: check(libc.syscall(435, None, 0)))
+result("packets", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+result("code", lambda: mmap.mmap(-1, 4096, prot=mmap.PROT_WRITE | mmap.PROT_EXEC))
+result("read", lambda: opened(outside + "/secret", os.O_RDONLY))
+result("write", lambda: opened(outside + "/secret", os.O_WRONLY))
+result("create", lambda: opened(outside + "/new", os.O_WRONLY | os.O_CREAT))
+result("list", lambda: os.listdir(outside))
+result("remove", lambda: os.remove(outside + "/secret"))
+result("other program", lambda: subprocess.run([outside + "/program"]))
+result("own program", lambda: opened(sys.argv[0], os.O_RDONLY))
+result("own program's text", lambda: opened(sys.argv[0], os.O_WRONLY))
+result("fork", lambda: os._exit(0) if os.fork() == 0 else os.wait())
+with open(report, "w") as file:
+    file.write("\n".join(results) + "\n")
+sys.exit(1)
+"#;
+
+/// Replaces a program, as package managers do.
+fn install(path: &Path, text: &str) {
+    let fresh = path.with_extension("new");
+    fs::write(&fresh, text).expect("room");
+    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).expect("ours");
+    fs::rename(&fresh, path).expect("ours");
+}
+
+#[test]
+fn forbidden_calls_and_files_are_refused_to_a_daemon_and_to_the_programs_that_it_runs() {
+    if !Path::new("/usr/bin/python3").exists() {
+        println!("skipped: no /usr/bin/python3");
+        return;
+    }
+    let (images, programs, outside) = (place(), place(), place());
+    let image = image(&images, 8);
+    let program = programs.path().join("overdrive");
+    fs::copy(OVERDRIVE, &program).expect("room for a program");
+    let home = Home::new();
+    let mut command = Command::new(&program);
+    command.arg("serve").arg(&image).args(["--memory", "2M"]);
+    let server = Server::spawn_in(&home, command);
+    // These need no rights that a user does not have, but the domain of the daemon lacks them.
+    fs::write(outside.path().join("secret"), "secret").expect("room");
+    install(&outside.path().join("program"), "#!/bin/sh\n");
+    let report = home.runtime().join("overdrive/report");
+    let attempts = ATTEMPTS.replace("OUTSIDE", &format!("{:?}", outside.path()));
+    install(&program, &attempts.replace("REPORT", &format!("{report:?}")));
+    // Before an upgrade, the daemon runs the program that is now at its path.
+    home.overdrive(&["upgrade"]).refused(2, &["does not run", "not upgraded"]);
+    let found = fs::read_to_string(&report).expect("the program can write to the daemon's files");
+    let expected = [
+        "ptrace EPERM",
+        "unshare EPERM",
+        "mount EPERM",
+        "unmount EPERM",
+        "chroot EPERM",
+        "personality EPERM",
+        "name space EPERM",
+        "clone EPERM",
+        "clone3 ENOSYS",
+        "packets EPERM",
+        "code EPERM",
+        "read EACCES",
+        "write EACCES",
+        "create EACCES",
+        "list EACCES",
+        "remove EACCES",
+        "other program EACCES",
+        "own program done",
+        "own program's text EACCES",
+        "fork done",
+    ];
+    assert_eq!(found.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(fs::read_to_string(outside.path().join("secret")).expect("it stays"), "secret");
+    server.volume(&["flush"]).well();
+    server.end().well();
+}
+
+#[test]
+fn an_upgrade_to_an_image_of_another_directory_is_refused() {
+    let (home, before, after) = (Home::new(), place(), place());
+    let (image_before, image_after) = (image(&before, 8), image(&after, 8));
+    let config = before.path().join("disk.toml");
+    let set_image = |image: &Path| {
+        let text = format!(
+            "nbd = 'unix:{}'\n[volume.disk]\nbacking = '{}'\nmemory = '2M'\n",
+            home.socket().display(),
+            image.display()
+        );
+        fs::write(&config, text).expect("room");
+    };
+    set_image(&image_before);
+    let config = config.to_str().expect("plain");
+    let server = Server::run_in(&home, home.command(&["serve", "--config", config]));
+    set_image(&image_after);
+    home.overdrive(&["upgrade"]).refused(4, &["needs", "disk.img", "not upgraded"]);
+    let backing = || {
+        let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
+        rows["volumes"][0]["backing"].as_str().expect("a path").to_owned()
+    };
+    assert_eq!(Path::new(&backing()), image_before);
+    // An image beside the former one can be opened.
+    let beside = before.path().join("beside.img");
+    fs::copy(&image_after, &beside).expect("room");
+    set_image(&beside);
+    home.overdrive(&["upgrade"]).well();
+    assert_eq!(Path::new(&backing()), beside);
+    server.end().well();
+}
