@@ -83,6 +83,19 @@ impl Level {
             || near(self.dirty, self.max.dirty)
     }
 
+    /// Returns the used part of the room between the floor of early writeback and the last eighth,
+    /// in 1024ths.
+    pub(crate) fn filled(&self) -> u32 {
+        let part = |level: u32, max: u32| {
+            let (floor, top) = (u64::from(max / 2), u64::from(max - max / SLOWED));
+            let above = u64::from(level).saturating_sub(floor).min(top - floor);
+            (above * ONE).checked_div(top - floor).unwrap_or(0) as u32
+        };
+        part(self.open, self.max.open)
+            .max(part(self.debt, self.max.debt))
+            .max(part(self.dirty, self.max.dirty))
+    }
+
     /// Whether writers may have to be throttled: the quick check.
     #[inline]
     pub(crate) fn is_pressed(&self) -> bool {
@@ -172,6 +185,16 @@ mod tests {
             assert!(!level.is_pressed());
             assert_eq!(level.price(100), 0);
         }
+    }
+
+    #[test]
+    fn the_room_is_filled_from_a_half_to_where_writers_are_throttled() {
+        let filled = |open| Level { open, debt: open, dirty: open, ..EMPTY }.filled();
+        assert_eq!([0, 4000, 5500, 7000, 9000].map(filled), [0, 0, 512, 1024, 1024]);
+        assert_eq!(Level { debt: 14_000, ..EMPTY }.filled(), 1024, "of other epochs");
+        assert!(!Level { open: 7000, ..EMPTY }.is_filling(), "and not before");
+        let none = DirtyLimits { dirty: 0, debt: 0, open: 0 };
+        assert_eq!(Level { max: none, ..EMPTY }.filled(), 0);
     }
 
     #[test]

@@ -29,6 +29,7 @@ impl Handle {
             // The dirty data must not become too old either.
             flush: shared.epochs.is_flush_awaited()
                 || shared.gauges.age(now_ns) > shared.settings.dirty_age_ns() / 4 * 3,
+            filled: level.filled(),
             pressed: level.is_filling(),
             writers: shared.throttle.runs_for_writers(),
         }

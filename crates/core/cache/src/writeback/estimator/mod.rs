@@ -24,6 +24,9 @@ const ONE: u32 = 256;
 const WINDOW_FIRST: u32 = 4 * ONE;
 /// Minimum number of blocks for a rate: fewer measure the latency.
 const SAMPLE_BLOCKS: u64 = 256;
+/// The number of runs that may be in flight beside reads just before writers are throttled. Writers
+/// that wait make reads wait longer than these runs do.
+const FULL: u32 = 8;
 /// One run in this number has the maximum length: otherwise the estimator would not detect that
 /// longer runs have become better.
 const LONG_ONE_IN: u32 = 64;
@@ -92,6 +95,9 @@ pub(crate) struct Foreground {
     pub(crate) changes: bool,
     /// A client waits until everything is written back.
     pub(crate) flush: bool,
+    /// The used part of the room between early writeback's floor and the first throttled writer,
+    /// in 1024ths.
+    pub(crate) filled: u32,
     /// The buffer is so full that writers are throttled.
     pub(crate) pressed: bool,
     /// The number of writers that wait for writeback.
@@ -135,14 +141,18 @@ impl Estimator {
 
     /// Returns the maximum number of runs in flight: the best number for the device, reduced while
     /// others wait for the device, but at least the number of waiting writers, because their writes
-    /// would otherwise be in the device themselves.
+    /// would otherwise be in the device themselves. Beside reads the number rises with the level of
+    /// the buffer, so that it settles below the level at which writers are throttled.
     pub(crate) fn window(&self, foreground: Foreground) -> u32 {
         let best_window = self.best_window();
+        let rising = (FULL * foreground.filled / 1024).max(1);
         let window = match foreground {
             Foreground { flush: true, .. } => best_window.max(4),
             Foreground { changes: true, .. } => 1,
-            Foreground { reads: 1.., pressed: false, .. } => (best_window / 2).max(1),
-            Foreground { reads: 1.., .. } => best_window.saturating_sub(foreground.reads).max(1),
+            Foreground { reads: 1.., pressed: false, .. } => (best_window / 2).max(rising),
+            Foreground { reads: 1.., .. } => {
+                best_window.saturating_sub(foreground.reads).max(rising)
+            }
             _ => best_window,
         };
         window.max(foreground.writers)
