@@ -135,7 +135,7 @@ fn the_time_of_zeros_alone_is_not_counted() {
 }
 
 const QUIET: Foreground =
-    Foreground { reads: 0, changes: false, flush: false, pressed: false, writers: 0 };
+    Foreground { reads: 0, changes: false, flush: false, filled: 0, pressed: false, writers: 0 };
 
 /// Makes an estimator with these minimum times in nanoseconds for runs of these numbers of blocks.
 fn knowing(least: &[(u32, u64)]) -> Estimator {
