@@ -34,6 +34,7 @@ mod restart;
 mod rivals;
 mod routes;
 mod saturate;
+mod save;
 mod scrape;
 mod server;
 mod sides;
@@ -172,11 +173,15 @@ fn main() -> anyhow::Result<()> {
 
 /// Runs the parts of the figure `warm`.
 fn run_warm(arguments: &warm::Arguments) -> anyhow::Result<()> {
+    if arguments.live.only_live {
+        return save::run(&arguments.live);
+    }
     let loads = warm::loads(arguments)?;
     takeover::run(&loads)?;
     if arguments.only_takeover {
         return Ok(());
     }
     warm::run(arguments, &loads)?;
-    boot::run()
+    boot::run()?;
+    save::run(&arguments.live)
 }

@@ -3,6 +3,7 @@
 //! Requests arrive at fixed times, so a wait delays those behind it.
 
 use crate::policy::traces;
+use crate::program::ProgramOptions;
 use crate::sides::{cpu_ns, verdict};
 use crate::zipf::Zipf;
 use anyhow::{Context, Result};
@@ -33,6 +34,30 @@ pub(crate) struct Arguments {
     /// Measures takeovers of the memory alone.
     #[arg(long)]
     pub(crate) only_takeover: bool,
+    #[command(flatten)]
+    pub(crate) live: LiveArguments,
+}
+
+/// Arguments of the part with a real daemon.
+#[derive(clap::Args)]
+pub(crate) struct LiveArguments {
+    #[command(flatten)]
+    pub(crate) program_options: ProgramOptions,
+    /// Cached data of the real daemon whose saves are measured, in MiB.
+    #[arg(long, default_value_t = 1024)]
+    pub(crate) live_mib: u64,
+    /// Its reads per second.
+    #[arg(long, default_value_t = 20_000)]
+    pub(crate) live_rate: u64,
+    /// Milliseconds of each run, with and without saves.
+    #[arg(long, default_value_t = 5000)]
+    pub(crate) live_run_ms: u64,
+    /// Pairs of runs.
+    #[arg(long, default_value_t = 9)]
+    pub(crate) live_pairs: usize,
+    /// Measures the requests beside saves alone.
+    #[arg(long)]
+    pub(crate) only_live: bool,
 }
 
 pub(crate) const MINUTE_NS: u64 = 60_000_000_000;

@@ -31,7 +31,22 @@ impl Client {
         &mut self,
         rate: u64,
         run_ms: u64,
+        next: impl FnMut() -> u64,
+    ) -> Result<Paced> {
+        self.paced_recorded(rate, run_ms, next, |_| ())
+    }
+
+    /// Same as `paced`, and passes the latency of every read, from its sending on, to
+    /// `record_latency`.
+    ///
+    /// # Errors
+    /// Those of `paced`.
+    pub(crate) fn paced_recorded(
+        &mut self,
+        rate: u64,
+        run_ms: u64,
         mut next: impl FnMut() -> u64,
+        mut record_latency: impl FnMut(u64),
     ) -> Result<Paced> {
         self.free.clear();
         self.free.extend((0..WINDOW_MAX as u16).rev());
@@ -55,11 +70,12 @@ impl Client {
                 self.connection.send()?;
             }
             if self.connection.receive_now()? {
-                requests += self.process_received(now, &mut |_| ())? as u64;
+                let now = wall_ns();
+                requests += self.process_received(now, &mut record_latency)? as u64;
             }
         };
         while self.free.len() < WINDOW_MAX {
-            requests += self.receive_answers(Waiting::Spinning, &mut |_| ())?.1 as u64;
+            requests += self.receive_answers(Waiting::Spinning, &mut record_latency)?.1 as u64;
         }
         Ok(Paced { requests, took_ns: now - start })
     }
