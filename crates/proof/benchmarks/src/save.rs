@@ -1,5 +1,5 @@
-//! Requests beside a save of a live daemon: hits at a fixed rate while the list of hot blocks and the
-//! state of the policy are saved as often as possible, against the same daemon without saves.
+//! Requests beside a save of a live daemon: hits at a fixed rate while the list of hot blocks and
+//! the state of the policy are saved as often as possible, against the same daemon without saves.
 
 use crate::client::Client;
 use crate::latencies::{Latencies, Spread};
