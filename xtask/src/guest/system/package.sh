@@ -80,12 +80,13 @@ wait_time = "forever"
 EOF
 }
 mount_at_boot() {
-    echo '/dev/overdrive/data /mnt/data ext4 nofail,x-systemd.after=overdrive-device@data.service 0 2' >> /etc/fstab
+    echo '/dev/overdrive/data /mnt/data ext4 nofail,x-systemd.device-timeout=10min,x-systemd.after=overdrive-device@data.service 0 2' \
+        >> /etc/fstab
     systemctl daemon-reload
     mkdir -p /mnt/data
 }
 mounted() {
-    for _ in $(seq 300); do findmnt -n /mnt/data > /dev/null && break; sleep 0.2; done
+    for _ in $(seq 1500); do findmnt -n /mnt/data > /dev/null && break; sleep 0.2; done
     findmnt -n /mnt/data || fail "/mnt/data is not mounted"
 }
 
