@@ -6,7 +6,12 @@
 //!
 //! Names and paths of users may contain any bytes. Everything that is written here is made
 //! printable: a line stays one line, and it cannot control a terminal.
+//!
+//! Colours are shown by terminals that have them, and by other outputs only if CLICOLOR_FORCE is
+//! set; NO_COLOR, CLICOLOR=0 and TERM=dumb turn them off. Objects of `--json` never have colours.
 
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
 use block::printable;
 use core::fmt::Arguments;
 use stack::{Exit, Failure};
@@ -14,6 +19,8 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Beginning of a message.
+const PREFIX: &str = "overdrive:";
 /// Error of the first line that could not be written for another reason than a closed pipe.
 static WRITE_ERROR: OnceLock<String> = OnceLock::new();
 /// Whether writing a line has failed.
@@ -62,6 +69,21 @@ pub fn output(words: Arguments<'_>) {
     write_text(&lines.join("\n"));
 }
 
+/// Writes a line of parts, each with its style, to the standard output.
+pub fn say_styled<'a>(parts: impl IntoIterator<Item = (Style, &'a str)>) {
+    let has_colours = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+    let mut line = String::new();
+    for (style, text) in parts {
+        let text = printable(text);
+        match has_colours && style != Style::new() {
+            true => line.push_str(&format!("{style}{text}{style:#}")),
+            false => line.push_str(&text),
+        }
+    }
+    line.push('\n');
+    write_text(&line);
+}
+
 fn write_text(text: &str) {
     let Err(error) = io::stdout().lock().write_all(text.as_bytes()) else { return };
     HAS_FAILED.store(true, Ordering::Relaxed);
@@ -87,8 +109,24 @@ pub fn check_output() -> Result<(), Failure> {
 }
 
 fn tell_as(severity: host::Severity, words: Arguments<'_>) {
-    let line = host::stamped(severity, line(words));
-    let _ = io::stderr().lock().write_all(line.as_bytes());
+    let line = line(words);
+    let stamped = host::stamped(severity, line.clone());
+    // A log has no colours: its lines have their severity.
+    let has_colours = stamped == line && AutoStream::choice(&io::stderr()) != ColorChoice::Never;
+    let text = if has_colours { coloured(severity, line) } else { stamped };
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Returns a line whose first word, the name of the program, has the colour of the severity.
+fn coloured(severity: host::Severity, line: String) -> String {
+    let style = match severity {
+        host::Severity::Error => AnsiColor::Red.on_default().bold(),
+        host::Severity::Notice => Style::new().bold(),
+    };
+    match line.strip_prefix(PREFIX) {
+        Some(rest) => format!("{style}{PREFIX}{style:#}{rest}"),
+        None => line,
+    }
 }
 
 /// Writes a line to the standard error; see [`tell!`](crate::tell).

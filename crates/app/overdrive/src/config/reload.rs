@@ -1,5 +1,6 @@
 //! `overdrive config reload`: changed settings, for volumes that are served.
 
+use crate::terminal;
 use crate::volumes::{Named, Target, find_device};
 use daemon::config::ConfigVolume;
 use daemon::control::words::Ask;
@@ -130,7 +131,7 @@ pub(super) fn run(volumes: &[ConfigVolume], is_json: bool) -> Result<ExitCode, F
         let volumes: Vec<Value> = all.iter().map(of).collect();
         daemon::say!("{}", json!({ "schema": "overdrive.config-reload/1", "volumes": volumes }));
     } else {
-        all.iter().for_each(|one| daemon::say!("{}", one.line()));
+        all.iter().for_each(|one| terminal::print_text(&one.line(), 4));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -103,6 +103,9 @@ pub(super) fn as_json(place: &str, report: &Report) -> Value {
     })
 }
 
+/// Blanks before the further lines of a value.
+pub(super) const INDENT: usize = 21;
+
 pub(super) fn as_text(place: &str, report: &Report) -> String {
     let mut text = String::new();
     let known = |value: Option<String>| value.unwrap_or_else(|| "not reported".to_owned());
