@@ -17,6 +17,7 @@ pub mod config;
 #[macro_use]
 pub mod console;
 pub mod control;
+pub mod declared;
 mod descriptors;
 mod device;
 mod draft;

@@ -7,10 +7,12 @@ mod address;
 mod metrics_address;
 mod route;
 
+use crate::declared::StartValues;
 use crate::units::WaitTime;
 use holder::Approach;
 use ring::Polling;
 use stack::{Keep, Volume};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use address::NbdAddress;
@@ -70,6 +72,8 @@ pub type Ready = Box<dyn FnOnce(&[String])>;
 pub struct DaemonPlan {
     /// The volumes; each has a different name.
     pub volumes: Vec<Planned>,
+    /// For a reload: the values of each volume that are read only now, by the volume's name.
+    pub start_values: BTreeMap<String, StartValues>,
     /// Where they are served. A volume without a listener or a mount cannot be reached.
     pub listeners: Vec<Listening>,
     /// Directories in which they are files.

@@ -137,7 +137,14 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         addresses,
         plan.ready,
     );
-    let services = VolumeServices::new(services, bound.fronts, devices, lanes.clone(), program);
+    let services = VolumeServices::new(
+        services,
+        bound.fronts,
+        devices,
+        lanes.clone(),
+        program,
+        plan.start_values,
+    );
     // The last step that may fail: a start that serves nothing leaves the records unchanged.
     services.record()?;
     let start_ns = lane.now();

@@ -5,12 +5,14 @@ use super::captive::{Which, either};
 use super::volume_service::VolumeService;
 use crate::control::losses::Losses;
 use crate::control::words::Row;
+use crate::declared::StartValues;
 use crate::device::{self, Devices};
 use crate::front::{Ending, Fronts};
 use crate::lanes::Lanes;
 use lane::Event;
 use stack::{Exit, Failure};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -37,6 +39,8 @@ pub(crate) struct VolumeServices {
     pub(crate) end_requested: Event,
     /// The program to execute for an upgrade, or the reason why there is none.
     program: Result<PathBuf, String>,
+    /// Values that were read at the start, by volume.
+    start_values: BTreeMap<String, StartValues>,
     failure: RefCell<Option<Failure>>,
     served: RefCell<Vec<ServedVolume>>,
 }
@@ -48,6 +52,7 @@ impl VolumeServices {
         devices: Devices,
         lanes: Rc<Lanes>,
         program: Result<PathBuf, String>,
+        start_values: BTreeMap<String, StartValues>,
     ) -> Rc<VolumeServices> {
         Rc::new(VolumeServices {
             list: RefCell::new(list),
@@ -57,6 +62,7 @@ impl VolumeServices {
             ending: Cell::new(None),
             end_requested: Event::new(),
             program,
+            start_values,
             failure: RefCell::new(None),
             served: RefCell::default(),
         })
@@ -99,6 +105,13 @@ impl VolumeServices {
         let Some((node, route)) = self.devices.node(&service.name) else { return service.row() };
         let (device, route) = (node.display().to_string(), route.word().to_owned());
         Row { device, route, ..service.row() }
+    }
+
+    /// Returns a volume's stack, limits and settings, and the values that were read at the start.
+    pub(crate) fn show(&self, service: &VolumeService) -> serde_json::Value {
+        let mut shown = service.show(&self.row(service), self.lanes.threads());
+        shown["start"] = serde_json::json!(self.start_values.get(&service.name));
+        shown
     }
 
     /// Returns the reason for the end, once it is requested.

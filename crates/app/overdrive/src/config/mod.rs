@@ -186,14 +186,14 @@ fn show(arguments: &ShowOptions) -> Result<ExitCode, Failure> {
 fn reload(options: &Options) -> Result<ExitCode, Failure> {
     let all = check_all(options)?;
     let doubled = doubled(&all).into_iter().next();
-    let mut volumes = Vec::new();
+    let mut configs = Vec::new();
     for Checked { path, result } in all {
         result?;
-        volumes.extend(config::read(&path)?.volumes);
+        configs.push(config::read(&path)?);
     }
     match doubled {
         Some(failure) => Err(failure),
-        None => reload::run(&volumes, options.json),
+        None => reload::run(&configs, options.json),
     }
 }
 

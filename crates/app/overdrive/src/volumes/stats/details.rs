@@ -12,7 +12,7 @@ use report::terminal::{Column, Fit, Line, Look, Span, Table};
 /// Width of the names before the lines, and indent of their further lines.
 const INDENT: usize = 10;
 
-/// The lines so far, each of which fits the width.
+/// The lines of a report, each of which fits the width.
 struct Lines {
     lines: Vec<Line>,
     width: Option<usize>,
