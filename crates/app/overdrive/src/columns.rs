@@ -114,7 +114,9 @@ pub(crate) fn print<Row, C: Column<Row>>(
     style: &Style,
 ) -> Result<(), Failure> {
     check_selected(columns)?;
-    terminal::print(lines(rows, columns, style, terminal::width()));
+    // A list without headings is for another program, also if COLUMNS is in its environment.
+    let width = if style.noheadings { None } else { terminal::width() };
+    terminal::print(lines(rows, columns, style, width));
     Ok(())
 }
 

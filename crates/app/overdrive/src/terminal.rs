@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use block::printable;
-use report::terminal::{Line, Look};
+use report::terminal::{Line, Look, Span};
 use std::io::IsTerminal;
 
 /// Width below which nothing is made to fit.
@@ -44,7 +44,33 @@ pub(crate) fn print_wrapped(line: &Line, indent: usize) {
     print(line.fitted(width(), indent));
 }
 
-/// Prints the lines of a text, as [`print_wrapped`] does.
-pub(crate) fn print_text(text: &str, indent: usize) {
-    text.lines().for_each(|line| print_wrapped(&Line::from(&*printable(line)), indent));
+/// Prints the lines of a text, as [`print_wrapped`] does. Verdicts in it have these looks.
+pub(crate) fn print_text(text: &str, indent: usize, verdicts: &[(&str, Look)]) {
+    for line in text.lines() {
+        print_wrapped(&with_verdict(&printable(line), verdicts), indent);
+    }
+}
+
+/// Returns a line whose first verdict has its look.
+fn with_verdict(line: &str, verdicts: &[(&str, Look)]) -> Line {
+    let found = verdicts.iter().find_map(|(word, look)| {
+        let (before, after) = line.split_once(word)?;
+        Some(Line::from(before).with(Span::new(*look, *word)).with(after))
+    });
+    found.unwrap_or_else(|| Line::from(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_has_a_look_and_the_rest_has_none() {
+        let verdicts = [("FAILING", Look::Bad), ("passed", Look::Good)];
+        let line = with_verdict("verdict  FAILING", &verdicts);
+        assert_eq!(line.spans(), ["verdict  ".into(), Span::new(Look::Bad, "FAILING")]);
+        let line = with_verdict("passed, and more", &verdicts);
+        assert_eq!(line.spans(), [Span::new(Look::Good, "passed"), ", and more".into()]);
+        assert_eq!(with_verdict("nothing", &verdicts), Line::from("nothing"));
+    }
 }

@@ -136,6 +136,8 @@ fn another_program_gets_whole_rows_without_colours() {
     assert!(!listed.contains(ESCAPE) && listed.contains("one, as long as it/the-"), "{listed}");
     let script = "COLUMNS=90 \"$OVERDRIVE\" volume list | cat";
     assert!(width(&with_volume(home.path(), script, 200)) <= 90);
+    let script = "COLUMNS=90 \"$OVERDRIVE\" volume list --noheadings | cat";
+    assert!(with_volume(home.path(), script, 80).contains("/and another one, as long as it/the-"));
     let piped = |name: &str, value: &str| {
         let mut command = overdrive(home.path(), &["doctor"]);
         let output = command.env(name, value).output().expect("it starts");

@@ -151,7 +151,7 @@ pub(super) fn run(configs: &[Config], is_json: bool) -> Result<ExitCode, Failure
         let volumes: Vec<Value> = all.iter().map(of).collect();
         daemon::say!("{}", json!({ "schema": "overdrive.config-reload/1", "volumes": volumes }));
     } else {
-        all.iter().for_each(|one| terminal::print_text(&one.line(), 4));
+        all.iter().for_each(|one| terminal::print_text(&one.line(), 4, &[]));
     }
     Ok(ExitCode::SUCCESS)
 }

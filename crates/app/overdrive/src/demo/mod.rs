@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if arguments.json {
         daemon::say!("{}", report.json(now_ns() - steps.0));
     } else {
-        terminal::print_text(&report.text(), 4);
+        terminal::print_text(&report.text(), 4, &report::VERDICTS);
     }
     Ok(ExitCode::SUCCESS)
 }

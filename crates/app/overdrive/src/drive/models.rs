@@ -125,7 +125,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     match aged {
-        Some(aged) => terminal::print_text(&age::as_text(&aged, &model), age::INDENT),
+        Some(aged) => terminal::print_text(&age::as_text(&aged, &model), age::INDENT, &[]),
         None => {
             let width = terminal::width();
             terminal::print(show::as_text(&model, options.check.is_some(), width));
