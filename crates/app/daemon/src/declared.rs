@@ -1,12 +1,10 @@
 //! A configuration as its file declares it: keys and values as text.
 
 use crate::config::{Config, ConfigVolume};
-use crate::plan::{MetricsAddress, NbdAddress};
+use crate::plan::{MetricsAddress, NbdAddress, StartValues};
 use crate::settings::SETTINGS;
 use crate::units::{self, WaitTime};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A value of a config file.
@@ -96,40 +94,17 @@ pub fn of_volume(volume: &ConfigVolume) -> Vec<Pair> {
     pairs.chain(address).chain(options_of(volume)).collect()
 }
 
-/// The values that a daemon reads only when it starts, for one of its volumes; defaults are left
-/// out. A reload compares them with the configuration.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct StartValues {
-    /// The values by their keys.
-    pub values: BTreeMap<String, String>,
-    /// Keys that the command line has replaced: a change of the file changes nothing.
-    pub replaced: Vec<String>,
-}
-
-impl StartValues {
-    /// Returns the values of a volume. An address that a daemon chooses for itself, in its runtime
-    /// directory, is the default.
-    pub fn of(config: &Config, volume: &ConfigVolume, runtime: &Path) -> StartValues {
-        let address = volume.nbd.as_ref().or(config.nbd.as_ref());
-        let address = address.filter(|address| !is_own(address, runtime));
-        let daemon = of_daemon(config).into_iter().filter(|(key, _)| *key != "nbd");
-        // The volume's device shows whether it is attached.
-        let options = options_of(volume).into_iter().filter(|(key, _)| *key != "attach");
-        let pairs = daemon.chain(options).chain(text("nbd", address));
-        let values = pairs.map(|(key, value)| (key.to_owned(), value.text())).collect();
-        StartValues { values, replaced: Vec::new() }
-    }
-
-    /// Returns the differences of a configuration that need another start, each `KEY=VALUE`.
-    pub fn differences(&self, wanted: &StartValues) -> Vec<String> {
-        let keys = self.values.keys().chain(wanted.values.keys());
-        let mut keys: Vec<&String> = keys.filter(|key| !self.replaced.contains(key)).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        keys.retain(|key| self.values.get(*key) != wanted.values.get(*key));
-        let value = |key| wanted.values.get(key).map_or("default", String::as_str);
-        keys.into_iter().map(|key| format!("{key}={}", value(key))).collect()
-    }
+/// Returns the values of a volume that a daemon reads only when it starts. An address that a daemon
+/// chooses for itself, in its runtime directory, is the default.
+pub fn start_values(config: &Config, volume: &ConfigVolume, runtime: &Path) -> StartValues {
+    let address = volume.nbd.as_ref().or(config.nbd.as_ref());
+    let address = address.filter(|address| !is_own(address, runtime));
+    let daemon = of_daemon(config).into_iter().filter(|(key, _)| *key != "nbd");
+    // The volume's device shows whether it is attached.
+    let options = options_of(volume).into_iter().filter(|(key, _)| *key != "attach");
+    let pairs = daemon.chain(options).chain(text("nbd", address));
+    let values = pairs.map(|(key, value)| (key.to_owned(), value.text())).collect();
+    StartValues { values, replaced: Vec::new() }
 }
 
 /// Whether this process has chosen the address for itself.
@@ -176,7 +151,7 @@ mod tests {
     fn each_value_that_needs_another_start_is_named() {
         let runtime = Path::new("/run/overdrive");
         let started = config(ConfigVolume::new("db", "/srv/db.img"));
-        let values = |config: &Config| StartValues::of(config, &config.volumes[0], runtime);
+        let values = |config: &Config| start_values(config, &config.volumes[0], runtime);
         let mut wanted = started.clone();
         assert!(values(&started).differences(&values(&wanted)).is_empty());
         wanted.threads = Some(3);

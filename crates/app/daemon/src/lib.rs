@@ -48,6 +48,7 @@ pub use former::{find_former, program_path, program_to_upgrade_to, resume_former
 pub use front::find_inherited;
 pub use plan::{
     Attaching, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned, Ready, Route,
+    StartValues,
 };
 pub use protect::protect_process;
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};

@@ -6,8 +6,8 @@
 mod address;
 mod metrics_address;
 mod route;
+mod start_values;
 
-use crate::declared::StartValues;
 use crate::units::WaitTime;
 use holder::Approach;
 use ring::Polling;
@@ -18,6 +18,7 @@ use std::path::PathBuf;
 pub use address::NbdAddress;
 pub use metrics_address::MetricsAddress;
 pub use route::Route;
+pub use start_values::StartValues;
 
 /// A volume to serve.
 pub struct Planned {

@@ -2,9 +2,10 @@
 
 use crate::terminal;
 use crate::volumes::{Named, Target, find_device};
+use daemon::StartValues;
 use daemon::config::{Config, ConfigVolume};
 use daemon::control::words::Ask;
-use daemon::declared::StartValues;
+use daemon::declared::start_values;
 use daemon::settings::{SETTINGS, Setting};
 use serde_json::{Value, json};
 use stack::Failure;
@@ -75,7 +76,7 @@ impl Reload {
         }
         let started: Option<StartValues> = serde_json::from_value(shown["start"].clone()).ok();
         if let Some(started) = &started {
-            let wanted = StartValues::of(config, volume, &daemon::runtime_directory());
+            let wanted = start_values(config, volume, &daemon::runtime_directory());
             later.extend(started.differences(&wanted));
         }
         Ok(Reload { name, target: Some(target), live, later, is_older: started.is_none() })

@@ -10,11 +10,11 @@ use block::{Size, Spec};
 use cache::Counters;
 use daemon::config::{self, Config, ConfigVolume};
 use daemon::control::losses::Losses;
-use daemon::declared::StartValues;
+use daemon::declared;
 use daemon::units::WaitTime;
 use daemon::{
     Attaching, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned, Served,
-    units as sizes,
+    StartValues, units as sizes,
 };
 use holder::Records;
 use ring::Polling;
@@ -317,7 +317,7 @@ fn start_values(config: &Config, replaced: &[&str]) -> BTreeMap<String, StartVal
     let runtime = daemon::runtime_directory();
     let of_volume = |volume: &ConfigVolume| {
         let replaced = replaced.iter().map(|key| (*key).to_owned()).collect();
-        let values = StartValues { replaced, ..StartValues::of(config, volume, &runtime) };
+        let values = StartValues { replaced, ..declared::start_values(config, volume, &runtime) };
         (volume.name.clone(), values)
     };
     config.volumes.iter().map(of_volume).collect()
