@@ -54,7 +54,7 @@ pub struct Line(Vec<Span>);
 impl Line {
     /// Returns a line of one part.
     pub fn of(span: impl Into<Span>) -> Line {
-        Line(vec![span.into()])
+        Line::default().with(span)
     }
 
     /// Returns a line with the look of a heading.
