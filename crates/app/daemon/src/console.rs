@@ -6,7 +6,12 @@
 //!
 //! Names and paths of users may contain any bytes. Everything that is written here is made
 //! printable: a line stays one line, and it cannot control a terminal.
+//!
+//! Colours are shown by terminals that have them, and by other outputs only if CLICOLOR_FORCE is
+//! set; NO_COLOR, CLICOLOR=0 and TERM=dumb turn them off. Objects of `--json` never have colours.
 
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
 use block::printable;
 use core::fmt::Arguments;
 pub use host::Severity;
@@ -15,6 +20,8 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Beginning of a message.
+const PREFIX: &str = "overdrive:";
 /// Error of the first line that could not be written for another reason than a closed pipe.
 static WRITE_ERROR: OnceLock<String> = OnceLock::new();
 /// Whether writing a line has failed.
@@ -86,6 +93,21 @@ pub fn output(words: Arguments<'_>) {
     write_text(&lines.join("\n"));
 }
 
+/// Writes a line of parts, each with its style, to the standard output.
+pub fn say_styled<'a>(parts: impl IntoIterator<Item = (Style, &'a str)>) {
+    let has_colours = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+    let mut line = String::new();
+    for (style, text) in parts {
+        let text = printable(text);
+        match has_colours && style != Style::new() {
+            true => line.push_str(&format!("{style}{text}{style:#}")),
+            false => line.push_str(&text),
+        }
+    }
+    line.push('\n');
+    write_text(&line);
+}
+
 fn write_text(text: &str) {
     let Err(error) = io::stdout().lock().write_all(text.as_bytes()) else { return };
     HAS_FAILED.store(true, Ordering::Relaxed);
@@ -112,7 +134,25 @@ pub fn check_output() -> Result<(), Failure> {
 
 /// Writes a line to the standard error or the journal, if the level of messages includes it.
 pub fn log(severity: Severity, volume: Option<&str>, words: Arguments<'_>) {
-    if host::is_logged(severity) {
-        host::write_log(severity, volume, line(words));
+    if !host::is_logged(severity) {
+        return;
+    }
+    // A log has no colours: its lines have their severity.
+    let has_colours =
+        !host::has_stamps() && AutoStream::choice(&io::stderr()) != ColorChoice::Never;
+    let line = line(words);
+    host::write_log(severity, volume, if has_colours { coloured(severity, line) } else { line });
+}
+
+/// Returns a line whose first word, the name of the program, has the colour of the severity.
+fn coloured(severity: Severity, line: String) -> String {
+    let style = match severity {
+        Severity::Error => AnsiColor::Red.on_default().bold(),
+        Severity::Notice => Style::new().bold(),
+        Severity::Debug => Style::new(),
+    };
+    match line.strip_prefix(PREFIX) {
+        Some(rest) => format!("{style}{PREFIX}{style:#}{rest}"),
+        None => line,
     }
 }

@@ -19,6 +19,7 @@ mod confine;
 #[macro_use]
 pub mod console;
 pub mod control;
+pub mod declared;
 mod descriptors;
 mod device;
 mod draft;
@@ -52,7 +53,7 @@ pub use front::find_inherited;
 pub use log_level::LOG_LEVEL;
 pub use plan::{
     Attaching, ConfigFile, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned,
-    Ready, Route,
+    Ready, Route, StartValues,
 };
 pub use protect::protect_process;
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};

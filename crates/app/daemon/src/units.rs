@@ -84,6 +84,46 @@ pub fn polling(text: &str) -> Result<Polling, String> {
     }
 }
 
+/// Formats microseconds so that they can be parsed again.
+fn time_text(time_us: u64) -> String {
+    match time_us {
+        time if time % 1_000_000 == 0 => format!("{}s", time / 1_000_000),
+        time if time % 1_000 == 0 => format!("{}ms", time / 1_000),
+        time => format!("{time}us"),
+    }
+}
+
+/// Formats it so that [`polling`] can parse it.
+pub fn polling_text(polling: Polling) -> String {
+    match polling {
+        Polling::Adaptive => "adaptive".to_owned(),
+        Polling::Off => "off".to_owned(),
+        Polling::Fixed(time) => time_text(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
+    }
+}
+
+/// Formats it so that [`wait_time`] can parse it.
+pub fn wait_time_text(time: WaitTime) -> String {
+    time.0.map_or_else(|| "forever".to_owned(), |ms| time_text(ms.saturating_mul(1_000)))
+}
+
+/// Formats it so that [`delay`] can parse it.
+pub fn delay_text(delay: &DelaySpec) -> String {
+    let [read, write, flush] = [delay.read_us, delay.write_us, delay.flush_us].map(time_text);
+    let (servers, bandwidth) = (delay.servers, delay.bandwidth.0);
+    format!("read={read},write={write},flush={flush},servers={servers},bandwidth={bandwidth}")
+}
+
+/// Formats it so that [`faults`] can parse it.
+pub fn faults_text(faults: &FaultsSpec) -> String {
+    let FaultsSpec { read_from, write_from, flush_from, count, errno, hang_ms } = faults;
+    let hang = time_text(hang_ms.saturating_mul(1_000));
+    format!(
+        "read={read_from},write={write_from},flush={flush_from},count={count},errno={errno},\
+         hang={hang}"
+    )
+}
+
 /// Parses `on` or `off`.
 ///
 /// # Errors
@@ -192,6 +232,18 @@ mod tests {
         let (short, long) = (WaitTime(Some(1)), WaitTime(Some(2)));
         assert_eq!((short.longer(long), long.longer(WaitTime(None))), (long, WaitTime(None)));
         assert!(polling("on").is_err_and(|error| error.contains("'adaptive', or 'off'")));
+        for text in ["adaptive", "off", "20ms", "50us"] {
+            assert_eq!(polling(text).map(polling_text), Ok(text.to_owned()));
+        }
+        for text in ["forever", "2s", "1500ms"] {
+            assert_eq!(wait_time(text).map(wait_time_text), Ok(text.to_owned()));
+        }
+        let odd = delay("read=2ms,write=7us,servers=8,bandwidth=100M").expect("good");
+        assert_eq!(delay(&delay_text(&odd)), Ok(odd));
+        for text in ["flush=3,errno=28", "read=1,hang=2s", "write=2,count=1"] {
+            let faulty = faults(text).expect("good");
+            assert_eq!(faults(&faults_text(&faulty)), Ok(faulty));
+        }
         let slow = delay("read=2ms,servers=8,bandwidth=100M").expect("good");
         assert_eq!((slow.read_us, slow.servers, slow.bandwidth), (2_000, 8, Size(100 << 20)));
         assert!(delay("servers=0").is_err());

@@ -1,7 +1,10 @@
-//! Lists as lsblk prints them: selectable columns, headings, sizes with units or in bytes.
+//! Lists as lsblk prints them: selectable columns, headings, sizes with units or in bytes. On a
+//! terminal they fit its width; elsewhere, where another program may read them, they are whole.
 
+use crate::terminal;
 use block::{Size, printable};
 use clap::ValueEnum;
+use report::terminal::{Column as TableColumn, Fit, Line, Look, Span, Table};
 use stack::{Exit, Failure};
 
 /// How a list is printed.
@@ -33,6 +36,16 @@ pub(crate) enum Cell {
 /// A column of a list of such rows.
 pub(crate) trait Column<Row>: ValueEnum + Copy {
     fn cell(self, row: &Row) -> Cell;
+
+    /// The look of the cell.
+    fn look(self, _row: &Row) -> Look {
+        Look::Plain
+    }
+
+    /// Minimum width of the column, if long cells may be shortened on a terminal.
+    fn width_min(self) -> Option<usize> {
+        None
+    }
 }
 
 fn heading<C: ValueEnum>(column: C) -> String {
@@ -64,30 +77,32 @@ pub(crate) fn check_selected<C>(columns: &[C]) -> Result<(), Failure> {
 }
 
 /// Returns the lines of a list.
-fn lines<Row, C: Column<Row>>(rows: &[Row], columns: &[C], style: &Style) -> Vec<String> {
-    let mut cells: Vec<Vec<(String, bool)>> = Vec::new();
-    if !style.noheadings {
-        cells.push(columns.iter().map(|column| (heading(*column), false)).collect());
-    }
-    let cell = |row, column: &C| format_cell(column.cell(row), style.bytes);
-    cells.extend(rows.iter().map(|row| columns.iter().map(|column| cell(row, column)).collect()));
-    let width = |index: usize| {
-        let widths = cells.iter().map(|line| line[index].0.chars().count());
-        widths.max().unwrap_or(0)
+fn lines<Row, C: Column<Row>>(
+    rows: &[Row],
+    columns: &[C],
+    style: &Style,
+    width: Option<usize>,
+) -> Vec<Line> {
+    let cells = |row: &Row| -> Vec<((String, bool), Look)> {
+        let cell = |column: &C| (format_cell(column.cell(row), style.bytes), column.look(row));
+        columns.iter().map(cell).collect()
     };
-    let right = |index: usize| cells.iter().any(|line| line[index].1);
-    let columns: Vec<_> = (0..columns.len()).map(|index| (width(index), right(index))).collect();
-    let line = |line: &Vec<(String, bool)>| {
-        let mut text = String::new();
-        for ((cell, _), (width, right)) in line.iter().zip(&columns) {
-            text.push_str(&match right {
-                true => format!("{cell:>width$} "),
-                false => format!("{cell:<width$} "),
-            });
+    let cells: Vec<_> = rows.iter().map(cells).collect();
+    let heads = columns.iter().enumerate().map(|(index, column)| {
+        let is_number = cells.iter().any(|row| row[index].0.1);
+        match is_number {
+            true => TableColumn::number(heading(*column)),
+            false => {
+                let fit = column.width_min().map_or(Fit::Whole, Fit::Shorten);
+                TableColumn::text(heading(*column), fit)
+            }
         }
-        text.trim_end().to_owned()
-    };
-    cells.iter().map(line).collect()
+    });
+    let mut table = Table::new(1, heads.collect());
+    for row in cells {
+        table.push(row.into_iter().map(|((text, _), look)| Span::new(look, text)).collect());
+    }
+    if style.noheadings { table.without_heads() } else { table }.lines(width)
 }
 
 /// Prints a list.
@@ -99,7 +114,9 @@ pub(crate) fn print<Row, C: Column<Row>>(
     style: &Style,
 ) -> Result<(), Failure> {
     check_selected(columns)?;
-    lines(rows, columns, style).iter().for_each(|line| daemon::say!("{line}"));
+    // A list without headings is for another program, also if COLUMNS is in its environment.
+    let width = if style.noheadings { None } else { terminal::width() };
+    terminal::print(lines(rows, columns, style, width));
     Ok(())
 }
 
@@ -120,17 +137,27 @@ mod tests {
                 Two::Size => Cell::Size(row.1),
             }
         }
+
+        fn width_min(self) -> Option<usize> {
+            Some(6)
+        }
+    }
+
+    fn texts(rows: &[(&str, u64)], columns: &[Two], style: &Style, width: usize) -> Vec<String> {
+        lines(rows, columns, style, Some(width)).iter().map(Line::to_string).collect()
     }
 
     #[test]
     fn numbers_stand_to_the_right_and_nothing_reaches_the_terminal() {
         let rows = [("a\u{1b}[2J", 4096), ("long name", 1 << 40)];
         let style = Style { json: false, noheadings: false, bytes: true };
-        let printed = lines(&rows, &[Two::Name, Two::Size], &style);
+        let printed = texts(&rows, &[Two::Name, Two::Size], &style, 80);
         assert_eq!(printed[0], "NAME                SIZE");
         assert_eq!(printed[1], "a\\u001b[2J          4096");
         assert_eq!(printed[2], "long name  1099511627776");
+        let narrow = texts(&rows, &[Two::Name, Two::Size], &style, 22);
+        assert_eq!(narrow[2], "lo\u{2026} name 1099511627776");
         let style = Style { noheadings: true, bytes: false, ..style };
-        assert_eq!(lines(&rows, &[Two::Size], &style), ["4 KiB", "1 TiB"]);
+        assert_eq!(texts(&rows, &[Two::Size], &style, 80), ["4 KiB", "1 TiB"]);
     }
 }

@@ -23,6 +23,9 @@ pub(crate) fn answer_shell() {
     CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
+/// Completion by bash of words with colons, which begin the names of models.
+const WITH_COLONS: &[u8] = include_bytes!("completion.bash");
+
 /// Returns the script that makes a shell complete the command line of `overdrive`. None: the shell
 /// is unknown.
 pub(crate) fn script(shell: &str) -> Option<Vec<u8>> {
@@ -31,6 +34,9 @@ pub(crate) fn script(shell: &str) -> Option<Vec<u8>> {
     let shell = shells.completer(shell)?;
     let name = "overdrive";
     shell.write_registration(VARIABLE, name, name, name, &mut script).ok()?;
+    if shell.is("bash") {
+        script.extend_from_slice(WITH_COLONS);
+    }
     Some(script)
 }
 

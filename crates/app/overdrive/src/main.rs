@@ -10,6 +10,8 @@ mod device;
 mod doctor;
 mod drive;
 mod manual;
+#[cfg(test)]
+mod outputs;
 mod page_file;
 mod pool;
 mod progress;
@@ -17,6 +19,7 @@ mod serve;
 mod settings;
 mod sim;
 mod supervisors;
+mod terminal;
 mod tools;
 mod volumes;
 mod watch;
@@ -34,7 +37,7 @@ static ALLOCATOR: host::HugeAllocator = host::HugeAllocator;
 /// Exit status: 0 ok, 1 negative result, 2 usage, 3 no daemon, 4 permission, 5 busy or locked, 6
 /// device I/O error, 7 data integrity failure.
 #[derive(Parser)]
-#[command(name = "overdrive", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "overdrive", version, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

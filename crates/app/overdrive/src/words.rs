@@ -1,18 +1,32 @@
 //! Parsing of the command line: case is ignored in names of choices, and an unknown name is
 //! answered with the nearest one.
 
+use crate::terminal;
+use anstyle::AnsiColor;
 use block::printable;
+use clap::builder::Styles;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, CommandFactory, FromArgMatches};
+use report::terminal::sentence_width;
 use stack::Exit;
 use std::borrow::Cow;
+
+/// Looks of the help on a terminal with colours.
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Yellow.on_default().bold())
+    .usage(AnsiColor::Yellow.on_default().bold())
+    .literal(AnsiColor::Green.on_default().bold())
+    .placeholder(AnsiColor::Green.on_default())
+    .valid(AnsiColor::Green.on_default())
+    .invalid(AnsiColor::Red.on_default());
 
 /// Parses the command line; prints help or the error, and ends the program, if there is nothing to
 /// run.
 pub(crate) fn parse<Arguments: CommandFactory + FromArgMatches>(
     change: impl FnOnce(Command) -> Command,
 ) -> Arguments {
-    let mut command = change(lenient(reflowed(Arguments::command())));
+    let command = change(lenient(reflowed(Arguments::command())));
+    let mut command = command.styles(STYLES).term_width(sentence_width(terminal::width()));
     let read = command.try_get_matches_from_mut(std::env::args_os());
     let read = read.and_then(|matches| Arguments::from_arg_matches(&matches));
     read.unwrap_or_else(|error| {

@@ -2,29 +2,34 @@
 
 use crate::comparison::{Against, Cell, Comparison, letter};
 use crate::method::method;
+use block::printable;
+use report::terminal::{Column, Fit, Line, Span, Table, Text, fits, sentence_width};
 use report::words::figure;
-use std::fmt::Write;
 
-/// Formats the names of the runs, their other differences, the figures, and the method.
-pub fn text(comparison: &Comparison) -> String {
-    let mut text = String::new();
+/// Formats the names of the runs, their other differences, the figures, and the method, in lines
+/// that fit this width.
+pub fn text(comparison: &Comparison, width: Option<usize>) -> Text {
+    let mut text = Text::default();
     for (name, run) in comparison.names.iter().zip(&comparison.runs) {
-        _ = writeln!(text, "{name} ({})", run.place);
+        let line = format!("{name} ({})", run.place);
+        text.extend(Line::from(&*printable(&line)).wrapped(sentence_width(width), 2));
     }
     if !comparison.circumstances.is_empty() {
-        text.push_str("\nNot the same:\n");
+        text.extend([Line::default(), Line::heading("Not the same:")]);
         for (name, each) in &comparison.circumstances {
             for (number, value) in each.iter().enumerate() {
                 let name = if number == 0 { *name } else { "" };
                 let value = if value.is_empty() { "-" } else { value };
-                _ = writeln!(text, "  {name:<14}  {}  {value}", letter(number));
+                let line = format!("  {name:<14}  {}  {value}", letter(number));
+                text.extend(Line::from(&*printable(&line)).wrapped(sentence_width(width), 21));
             }
         }
     }
-    text.push('\n');
-    table(&mut text, comparison);
-    text.push('\n');
-    method(comparison).iter().for_each(|sentence| text += &wrapped(sentence));
+    tables(&mut text, comparison, width);
+    text.push("");
+    for sentence in method(comparison) {
+        text.extend(Line::from(&*printable(&sentence)).wrapped(sentence_width(width), 0));
+    }
     text
 }
 
@@ -76,39 +81,42 @@ fn difference(against: &Against) -> String {
     }
 }
 
-fn table(text: &mut String, comparison: &Comparison) {
-    let mut lines = vec![heads(comparison)];
-    lines.extend(rows(comparison));
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
-    let widths: Vec<usize> = (0..lines[0].len()).map(|column| width(column).unwrap_or(0)).collect();
-    for line in &lines {
-        let mut padded = String::new();
-        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            // Text is aligned left: test, unit and verdicts.
-            let is_word = column < 2 || column % 3 == 2 && column > 2;
-            _ = match is_word {
-                true => write!(padded, "{cell:<width$}  "),
-                false => write!(padded, "{cell:>width$}  "),
-            };
-        }
-        _ = writeln!(text, "{}", padded.trim_end());
+/// Columns of a table before those of the compared runs: test, unit, and the figures of A.
+const COMMON: usize = 3;
+/// Columns of each compared run: its figures, the difference, and the verdict.
+const EACH: usize = 3;
+
+/// Adds one table with all runs if it fits, and otherwise one for each compared run.
+fn tables(text: &mut Text, comparison: &Comparison, width: Option<usize>) {
+    let heads = heads(comparison);
+    let compared = (COMMON..heads.len()).collect::<Vec<_>>();
+    let whole = table(comparison, &heads, &compared);
+    if fits(&whole, width) {
+        text.push("");
+        return text.extend(whole.lines(width));
+    }
+    for columns in compared.chunks(EACH) {
+        text.push("");
+        text.extend(table(comparison, &heads, columns).lines(width));
     }
 }
 
-/// Wraps a sentence at 100 characters.
-fn wrapped(sentence: &str) -> String {
-    let (mut lines, mut length) = (String::new(), 0);
-    for word in sentence.split(' ') {
-        let letters = word.chars().count();
-        if length > 0 {
-            let breaks = length + 1 + letters > 100;
-            lines.push(if breaks { '\n' } else { ' ' });
-            length = if breaks { 0 } else { length + 1 };
-        }
-        lines.push_str(word);
-        length += letters;
+/// Returns the table of these columns beside the common ones.
+fn table(comparison: &Comparison, heads: &[String], columns: &[usize]) -> Table {
+    let is_verdict = |column: usize| column >= COMMON && column % EACH == EACH - 1;
+    let shown: Vec<usize> = (0..COMMON).chain(columns.iter().copied()).collect();
+    let column = |&number: &usize| match number {
+        0 => Column::text(&heads[number], Fit::Wrap(20)),
+        1 => Column::text(&heads[number], Fit::Whole),
+        _ if is_verdict(number) => Column::text(&heads[number], Fit::Whole),
+        _ => Column::number(&heads[number]),
+    };
+    let mut table = Table::new(2, shown.iter().map(column).collect());
+    for cells in rows(comparison) {
+        let cell = |&number: &usize| Span::from(&*printable(&cells[number]));
+        table.push(shown.iter().map(cell).collect());
     }
-    lines + "\n"
+    table
 }
 
 #[cfg(test)]
@@ -131,7 +139,7 @@ mod tests {
             run("a.json", 11, "[10,11,12]", "real"),
             run("b.json", 21, "[20,21,22]", "virtual"),
         ];
-        let printed = text(&Comparison::new(runs).expect("alike"));
+        let printed = text(&Comparison::new(runs.clone()).expect("alike"), Some(100)).to_string();
         for part in [
             "A: a.json (a.json)\nB: b.json (b.json)\n",
             "  time            A  real\n                  B  virtual\n",
@@ -143,6 +151,13 @@ mod tests {
         ] {
             assert!(printed.contains(part), "{part}\nis not in\n{printed}");
         }
+        assert!(printed.lines().all(|line| line.chars().count() <= 100), "{printed}");
+        // Without room for all runs, each is compared in its own table.
+        let three = [runs.clone(), vec![runs[0].clone()]].concat();
+        let printed = text(&Comparison::new(three).expect("alike"), Some(100)).to_string();
+        let heads = printed.lines().filter(|line| line.starts_with("test ")).count();
+        assert_eq!(heads, 2, "{printed}");
+        assert!(printed.contains(" C against A") && printed.contains("+0.0 % (-20.6"), "{printed}");
         assert!(printed.lines().all(|line| line.chars().count() <= 100), "{printed}");
     }
 }

@@ -1,8 +1,10 @@
-//! Self-contained pages: HTML with plots as SVG, readable without a network and without scripts.
+//! Reports. Self-contained pages: HTML with plots as SVG, readable without a network and without
+//! scripts. Text for terminals: lines and tables.
 //!
 //! ```text
 //!   measurements --axis, plot--> SVG --+
-//!                --words-------> text -+--page--> one file
+//!                --words-------> text -+--page------> one file
+//!                                      +--terminal--> lines
 //! ```
 //!
 //! The callers supply the text. The colour scheme, light or dark, follows the reader's system.
@@ -15,4 +17,5 @@ pub mod names;
 pub mod page;
 pub mod plot;
 mod style;
+pub mod terminal;
 pub mod words;

@@ -93,7 +93,11 @@ fn a_suite_runs_in_real_time_on_a_stack_of_its_own() {
     assert_eq!((&json["time"], &json["target"]), (&"real".into(), &"ram:64 MiB".into()));
     assert_eq!((&json["drive"]["title"], &json["seed"]), (&"ram:64 MiB".into(), &3.into()));
     assert!(json["drive"]["model"].is_null());
-    assert!(report::text(&outcome).starts_with("trim on ram:64 MiB, bare, in real time\n"));
+    assert!(
+        report::text(&outcome, None)
+            .to_string()
+            .starts_with("trim on ram:64 MiB, bare, in real time\n")
+    );
     assert!(report::page(&outcome).contains("A stack in real time"));
 }
 
@@ -222,7 +226,7 @@ fn a_round_that_is_interrupted_keeps_what_it_has_measured() {
     assert!(outcome.row("round 2, not ended: 0/100, random 512 B").is_some());
     assert_eq!(outcome.series[0].values.len(), 1, "only whole rounds are judged");
     assert!(outcome.rows.iter().all(|row| row.partial));
-    let text = report::text(&outcome);
+    let text = report::text(&outcome, None).to_string();
     assert!(text.contains("NOT steady after 1 rounds") && text.contains("not complete"), "{text}");
 }
 

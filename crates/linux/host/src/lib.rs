@@ -68,8 +68,8 @@ pub use in_use::{Finding, Relation, Usage, device_number, device_users, mount_po
 pub use inherit::{close_inherited, inherited, set_inherited};
 pub use lease::is_opened_once;
 pub use log::{
-    Severity, begin_daemon, begin_journal, begin_log, is_logged, log_level, set_log_level, stamped,
-    without_stamp, write_log,
+    Severity, begin_daemon, begin_journal, begin_log, has_stamps, is_logged, log_level,
+    set_log_level, stamped, without_stamp, write_log,
 };
 pub use loop_device::{LoopDevice, LoopOptions};
 pub use lower_devices::{keys_below, keys_below_backing};

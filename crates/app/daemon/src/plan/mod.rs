@@ -6,16 +6,19 @@
 mod address;
 mod metrics_address;
 mod route;
+mod start_values;
 
 use crate::units::WaitTime;
 use holder::Approach;
 use ring::Polling;
 use stack::{Keep, Volume};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use address::NbdAddress;
 pub use metrics_address::MetricsAddress;
 pub use route::Route;
+pub use start_values::StartValues;
 
 /// A volume to serve.
 pub struct Planned {
@@ -79,6 +82,8 @@ pub type Ready = Box<dyn FnOnce(&[String])>;
 pub struct DaemonPlan {
     /// The volumes; each has a different name.
     pub volumes: Vec<Planned>,
+    /// For a reload: the values of each volume that are read only now, by the volume's name.
+    pub start_values: BTreeMap<String, StartValues>,
     /// Where they are served. A volume without a listener or a mount cannot be reached.
     pub listeners: Vec<Listening>,
     /// Directories in which they are files.

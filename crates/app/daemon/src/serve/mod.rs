@@ -52,7 +52,7 @@ use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
 use volume_service::{LaneVolume, VolumeService};
-use volume_services::VolumeServices;
+use volume_services::{Configured, VolumeServices};
 use watch::Watch;
 
 pub use captive::Captive;
@@ -140,8 +140,14 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         addresses,
         plan.ready,
     );
-    let services =
-        VolumeServices::new(services, bound.fronts, devices, lanes.clone(), program, plan.config);
+    let services = VolumeServices::new(
+        services,
+        bound.fronts,
+        devices,
+        lanes.clone(),
+        program,
+        Configured { file: plan.config, start_values: plan.start_values },
+    );
     // The last step that may fail: a start that serves nothing leaves the records unchanged.
     services.record()?;
     let start_ns = lane.now();

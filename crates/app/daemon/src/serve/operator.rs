@@ -111,7 +111,7 @@ impl Control {
             Ask::List => Ok(self.services.rows()),
             Ask::Show { volume } => {
                 let service = self.service(&volume)?;
-                Ok(service.show(&self.services.row(&service), self.services.lanes.threads()))
+                Ok(self.services.show(&service))
             }
             Ask::Stats { volume } => Ok(serde_json::json!(stats::of(&*self.service(&volume)?))),
             Ask::Flush { volume } => {

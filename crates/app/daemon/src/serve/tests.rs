@@ -188,7 +188,14 @@ fn services(ring: &Ring, fronts: Fronts, names: &[String], count: usize) -> Rc<V
     let lanes = Lanes::start(count, &setup(&services, &threads), Polling::Off)
         .expect("threads are to be had");
     let devices = Devices::new(ring.lane(), Path::new("/nowhere"));
-    VolumeServices::new(services, fronts, devices, lanes, Err("a test".to_owned()), None)
+    VolumeServices::new(
+        services,
+        fronts,
+        devices,
+        lanes,
+        Err("a test".to_owned()),
+        Configured::default(),
+    )
 }
 
 /// Runs the life of a daemon while `acting` acts on it; the daemon ends with that.

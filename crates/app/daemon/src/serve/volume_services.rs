@@ -9,10 +9,11 @@ use crate::device::{self, Devices};
 use crate::front::{Ending, Fronts};
 use crate::lanes::Lanes;
 use crate::log_level;
-use crate::plan::ConfigFile;
+use crate::plan::{ConfigFile, StartValues};
 use lane::Event;
 use stack::{Exit, Failure};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -24,6 +25,15 @@ const END_NS: u64 = 60_000_000_000;
 
 /// Time between two checks whether the memory of a volume is still in use, in nanoseconds.
 const LEAVE_PAUSE_NS: u64 = 50_000_000;
+
+/// The configuration that the daemon has read at its start.
+#[derive(Default)]
+pub(crate) struct Configured {
+    /// The file, which the program of an upgrade reads again. None: there is none.
+    pub(crate) file: Option<ConfigFile>,
+    /// Values that are read only at the start, by volume.
+    pub(crate) start_values: BTreeMap<String, StartValues>,
+}
 
 /// All volumes that this daemon serves, with the fronts, devices and lanes that serve them.
 pub(crate) struct VolumeServices {
@@ -39,8 +49,7 @@ pub(crate) struct VolumeServices {
     pub(crate) end_requested: Event,
     /// The program to execute for an upgrade, or the reason why there is none.
     program: Result<PathBuf, String>,
-    /// The configuration file, which that program reads.
-    config: Option<ConfigFile>,
+    configured: Configured,
     failure: RefCell<Option<Failure>>,
     served: RefCell<Vec<ServedVolume>>,
 }
@@ -52,7 +61,7 @@ impl VolumeServices {
         devices: Devices,
         lanes: Rc<Lanes>,
         program: Result<PathBuf, String>,
-        config: Option<ConfigFile>,
+        configured: Configured,
     ) -> Rc<VolumeServices> {
         Rc::new(VolumeServices {
             list: RefCell::new(list),
@@ -62,7 +71,7 @@ impl VolumeServices {
             ending: Cell::new(None),
             end_requested: Event::new(),
             program,
-            config,
+            configured,
             failure: RefCell::new(None),
             served: RefCell::default(),
         })
@@ -107,6 +116,13 @@ impl VolumeServices {
         Row { device, route, ..service.row() }
     }
 
+    /// Returns a volume's stack, limits and settings, and the values that were read at the start.
+    pub(crate) fn show(&self, service: &VolumeService) -> serde_json::Value {
+        let mut shown = service.show(&self.row(service), self.lanes.threads());
+        shown["start"] = serde_json::json!(self.configured.start_values.get(&service.name));
+        shown
+    }
+
     /// Returns the reason for the end, once it is requested.
     pub(crate) fn ending(&self) -> Option<Ending> {
         self.ending.get()
@@ -136,7 +152,7 @@ impl VolumeServices {
             Err(why) => return Err(Failure::new(Exit::Usage, why.clone())),
             Ok(program) => try_program(program)?,
         }
-        self.config.as_ref().map_or(Ok(()), crate::confine::check_next)?;
+        self.configured.file.as_ref().map_or(Ok(()), crate::confine::check_next)?;
         if let Some(volume) = self.devices.bound_to_process() {
             let message = format!(
                 "{volume}: is a device by ublk, which a new program in the same process cannot \

@@ -3,6 +3,7 @@
 #[cfg(feature = "history")]
 use super::history;
 use crate::page_file::PageFile;
+use crate::terminal;
 use ::compare::{Comparison, Run, json, page, read, text};
 use stack::{Exit, Failure};
 use std::fs::File;
@@ -58,7 +59,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let report = report.map(|path| PageFile::open(path, &results)).transpose()?;
     match options.json {
         true => daemon::say!("{}", json(&comparison)),
-        false => text(&comparison).lines().for_each(|line| daemon::say!("{line}")),
+        false => terminal::print(text(&comparison, terminal::width())),
     }
     if let Some(report) = report {
         report.write(&page(&comparison))?;

@@ -1,19 +1,42 @@
 //! `overdrive bench SUITE --help`: the options of that suite; and the list of suites.
 
 use super::{choice, only};
+use crate::terminal;
 use clap::Command;
 use daemon::settings::SETTINGS;
+use report::terminal::{Column, Fit, Table};
+use serde_json::{Value, json};
 use suites::{ALL, Plan, Suite, Target, find};
 
 /// Size of a device that has room for all tests of every suite.
 const ROOM_BYTES: u64 = 1 << 40;
 
-/// Prints the suites, one per line.
-pub(super) fn list() {
-    let width = ALL.iter().map(|suite| suite.profile().name.len()).max().unwrap_or(0);
-    for suite in ALL {
-        daemon::say!("{:<width$}  {}", suite.profile().name, suite.profile().about);
+/// List the suites.
+#[derive(clap::Args)]
+pub(super) struct ListOptions {
+    /// Print one JSON object.
+    #[arg(long, short = 'J')]
+    json: bool,
+}
+
+/// Prints the suites.
+pub(super) fn list(options: &ListOptions) {
+    let profiles = ALL.iter().map(|suite| suite.profile());
+    if options.json {
+        let suites = profiles.map(|profile| {
+            json!({
+                "name": profile.name, "about": profile.about, "takes_state": profile.takes_state,
+                "time_ns": profile.time_ns,
+            })
+        });
+        let suites: Vec<Value> = suites.collect();
+        daemon::say!("{}", json!({ "schema": "overdrive.bench.suites/1", "suites": suites }));
+        return;
     }
+    let columns = vec![Column::text("", Fit::Whole), Column::text("", Fit::Wrap(20))];
+    let mut table = Table::new(2, columns).without_heads();
+    profiles.for_each(|profile| table.push(vec![profile.name.into(), profile.about.into()]));
+    terminal::print(table.lines(terminal::width()));
 }
 
 /// Returns the program's command; its help is limited to one suite if the command line asks for

@@ -1,6 +1,9 @@
 //! Results are stored, and `overdrive bench history` shows them.
 
-use crate::columns::{self, Cell, Column, Style};
+use crate::columns::{self, Cell, Column as ListColumn, Style};
+use crate::terminal;
+use ::report::terminal::{Column, Fit, Line, Look, Span, Table, Text};
+use ::report::words::figure;
 use block::printable;
 use clap::ValueEnum;
 use history::{Error, History, Run, Which};
@@ -89,7 +92,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-impl Column<Run> for Heading {
+impl ListColumn<Run> for Heading {
     fn cell(self, run: &Run) -> Cell {
         let result = &run.result;
         let first = &result["rows"][0];
@@ -104,12 +107,20 @@ impl Column<Run> for Heading {
             Heading::Preparation => Cell::Text(text(&result["preparation"])),
             Heading::Complete => flag("complete"),
             Heading::Test => Cell::Text(text(&first["test"])),
-            Heading::Value => Cell::Number(first["value"].as_f64()),
+            Heading::Value => Cell::Figure(first["value"].as_f64().map_or(String::new(), figure)),
             Heading::Unit => Cell::Text(text(&first["unit"])),
             Heading::Figures => {
                 Cell::Number(result["rows"].as_array().map(|rows| rows.len() as f64))
             }
             Heading::Command => Cell::Text(run.command.join(" ")),
+        }
+    }
+
+    fn width_min(self) -> Option<usize> {
+        match self {
+            Heading::Target | Heading::Test | Heading::Command => Some(10),
+            Heading::State | Heading::Preparation => Some(8),
+            _ => None,
         }
     }
 }
@@ -229,52 +240,72 @@ fn one(history: Option<History>, id: i64, options: &Options) -> Result<ExitCode,
         daemon::say!("{}", run.result);
         return Ok(ExitCode::SUCCESS);
     }
-    format_run(&run).iter().for_each(|line| daemon::say!("{line}"));
+    terminal::print(format_run(&run, terminal::width()));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Formats a result: what was done, on which target, and the figures.
-fn format_run(run: &Run) -> Vec<String> {
+/// Formats a result: what was done, on which target, and the figures. Text that another program may
+/// have put into the file must not control a terminal.
+fn format_run(run: &Run, width: Option<usize>) -> Text {
     let result = &run.result;
-    let mut lines =
-        vec![format!("{} of {}, {}", text(&result["suite"]), text(&result["target"]), run.at)];
-    lines.push(format!("  {}", run.command.join(" ")));
+    let mut lines = Text::default();
+    let title = format!("{} of {}, {}", text(&result["suite"]), text(&result["target"]), run.at);
+    lines.push(Line::heading(&*printable(&title)));
+    let mut fact = |line: String| {
+        lines.extend(Line::from(format!("  {}", printable(&line))).fitted(width, 4));
+    };
+    fact(run.command.join(" "));
     let facts = |object: &Value| -> Vec<String> {
         let pairs = object.as_object().into_iter().flatten();
         pairs.map(|(name, value)| format!("{name} {}", plain(value))).collect()
     };
-    lines.push(format!("  machine: {}", facts(&run.machine).join(", ")));
+    fact(format!("machine: {}", facts(&run.machine).join(", ")));
     for (name, value) in [
         ("state", &result["state"]),
         ("preparation", &result["preparation"]),
         ("complete", &result["complete"]),
     ] {
-        lines.push(format!("  {name}: {}", plain(value)));
+        fact(format!("{name}: {}", plain(value)));
     }
     let target = facts(&result["facts"]);
     if !target.is_empty() {
-        lines.push(format!("  target: {}", target.join(", ")));
+        fact(format!("target: {}", target.join(", ")));
     }
+    lines.extend(figures(result).lines(width));
+    lines
+}
+
+/// Returns the table of a result's figures.
+fn figures(result: &Value) -> Table {
+    let columns = vec![
+        Column::text("", Fit::Wrap(20)),
+        Column::number(""),
+        Column::text("", Fit::Whole),
+        Column::text("", Fit::Wrap(20)),
+    ];
+    let mut table = Table::new(2, columns).without_heads();
     for row in result["rows"].as_array().into_iter().flatten() {
-        let value = row["value"].as_f64().unwrap_or(0.0);
-        let (test, unit, marks) = (text(&row["test"]), text(&row["unit"]), marks(row));
-        lines.push(format!("{test:<40} {value:>12.1} {unit}{marks}"));
+        let [test, unit] =
+            [&row["test"], &row["unit"]].map(|value| Span::from(&*printable(&text(value))));
+        let value = figure(row["value"].as_f64().unwrap_or(0.0));
+        let look = if row["valid"] == false { Look::Bad } else { Look::Plain };
+        table.push(vec![test, value.into(), unit, Span::new(look, marks(row))]);
     }
-    // Text that another program may have put into the file must not control a terminal.
-    lines.iter().map(|line| printable(line).into_owned()).collect()
+    table
 }
 
 /// Returns remarks on a row besides its figure.
 fn marks(row: &Value) -> String {
     let marks = [
-        (row["valid"] == false, " (INVALID)"),
-        (row["near_ceiling"] == true, " (near the ceiling)"),
-        (row["cold"] == true, " (cold)"),
-        (row["cold"] == false, " (warm)"),
-        (!row["shortened"].is_null(), " (shortened)"),
-        (row["partial"] == true, " (partial)"),
+        (row["valid"] == false, "(INVALID)"),
+        (row["near_ceiling"] == true, "(near the ceiling)"),
+        (row["cold"] == true, "(cold)"),
+        (row["cold"] == false, "(warm)"),
+        (!row["shortened"].is_null(), "(shortened)"),
+        (row["partial"] == true, "(partial)"),
     ];
-    marks.iter().filter(|(is_so, _)| *is_so).map(|(_, words)| *words).collect()
+    let marks = marks.iter().filter(|(is_so, _)| *is_so).map(|(_, words)| *words);
+    marks.collect::<Vec<_>>().join(" ")
 }
 
 fn plain(value: &Value) -> String {

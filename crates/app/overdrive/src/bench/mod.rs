@@ -19,6 +19,7 @@ mod tree;
 
 use crate::page_file::PageFile;
 use crate::settings::Said;
+use crate::terminal;
 use block::Size;
 use daemon::units;
 use runs::Runs;
@@ -164,8 +165,7 @@ pub(crate) struct Arguments {
 /// Subcommands other than a run.
 #[derive(clap::Subcommand)]
 enum After {
-    /// List the suites, one per line.
-    List,
+    List(help::ListOptions),
     Compare(compare::Options),
     #[cfg(feature = "history")]
     History(history::Options),
@@ -174,8 +174,8 @@ enum After {
 impl After {
     fn run(&self) -> Result<ExitCode, Failure> {
         match *self {
-            After::List => {
-                help::list();
+            After::List(ref options) => {
+                help::list(options);
                 Ok(ExitCode::SUCCESS)
             }
             After::Compare(ref options) => compare::run(options),
@@ -232,9 +232,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 /// Prints a table for each outcome, or one JSON object.
 fn print(outcomes: &[Outcome], json: bool) {
-    let text = match json {
-        true => format!("{}\n", report::json_of(outcomes)),
-        false => outcomes.iter().map(report::text).collect::<Vec<_>>().join("\n"),
-    };
-    daemon::console::output(format_args!("{text}"));
+    if json {
+        return daemon::say!("{}", report::json_of(outcomes));
+    }
+    for (number, outcome) in outcomes.iter().enumerate() {
+        if number > 0 {
+            daemon::say!("");
+        }
+        terminal::print(report::text(outcome, terminal::width()));
+    }
 }

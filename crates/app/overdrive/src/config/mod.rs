@@ -2,8 +2,10 @@
 
 mod reload;
 
+use crate::terminal;
 use clap::Subcommand;
 use daemon::config::{self, DIRECTORY, Effective, Value};
+use report::terminal::Line;
 use stack::{Exit, Failure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -123,21 +125,31 @@ fn check(options: &Options) -> Result<ExitCode, Failure> {
     Ok(failures.first().map_or(ExitCode::SUCCESS, |first| ExitCode::from(first.exit as u8)))
 }
 
-/// Returns a line for each value; without `--effective`, only for those that a file sets.
-fn lines(values: &[Value], is_effective: bool) -> Vec<String> {
+/// Returns lines for each value; without `--effective`, only for those that a file sets. The origin
+/// of a value is beside it, or below it if both do not fit the width.
+fn lines(values: &[Value], is_effective: bool, width: Option<usize>) -> Vec<String> {
     let shown: Vec<&Value> =
         values.iter().filter(|value| is_effective || value.file.is_some()).collect();
     let texts: Vec<String> =
         shown.iter().map(|value| format!("{} = {}", value.key, value.value)).collect();
-    let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).min(56);
-    let line = |(text, value): (&String, &&Value)| {
+    let column = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).min(56);
+    let lines = |(text, value): (&String, &&Value)| {
         let origin = match (&value.file, value.line) {
-            (Some(file), Some(line)) => format!("{}:{line}", file.display()),
-            _ => "default".to_owned(),
+            (Some(file), Some(line)) => format!("# {}:{line}", file.display()),
+            _ => "# default".to_owned(),
         };
-        format!("  {text:width$}  # {origin}")
+        let both = format!("  {text:column$}  {origin}");
+        match width.is_none_or(|width| both.chars().count() <= width) {
+            true => vec![both],
+            false => vec![format!("  {text}"), format!("      {origin}")],
+        }
     };
-    texts.iter().zip(&shown).map(line).collect()
+    texts.iter().zip(&shown).flat_map(lines).collect()
+}
+
+/// Prints lines as they are: paths and values are whole.
+fn print(lines: Vec<String>) {
+    lines.iter().for_each(|line| daemon::say!("{line}"));
 }
 
 fn show(arguments: &ShowOptions) -> Result<ExitCode, Failure> {
@@ -158,14 +170,14 @@ fn show(arguments: &ShowOptions) -> Result<ExitCode, Failure> {
         daemon::say!("{all}");
         return Ok(ExitCode::SUCCESS);
     }
+    let width = terminal::width();
     for one in &shown {
         let files: Vec<String> = one.files.iter().map(|file| file.display().to_string()).collect();
-        daemon::say!("{}", files.join(", "));
-        lines(&one.daemon, arguments.effective).iter().for_each(|line| daemon::say!("{line}"));
+        terminal::print(Line::from(files.join(", ")).fitted(width, 2));
+        print(lines(&one.daemon, arguments.effective, width));
         for volume in &one.volumes {
-            daemon::say!("[volume.{}]", volume.name);
-            let lines = lines(&volume.values, arguments.effective);
-            lines.iter().for_each(|line| daemon::say!("{line}"));
+            terminal::print([Line::heading(format!("[volume.{}]", volume.name))]);
+            print(lines(&volume.values, arguments.effective, width));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -174,16 +186,14 @@ fn show(arguments: &ShowOptions) -> Result<ExitCode, Failure> {
 fn reload(options: &Options) -> Result<ExitCode, Failure> {
     let all = check_all(options)?;
     let doubled = doubled(&all).into_iter().next();
-    let mut volumes = Vec::new();
+    let mut configs = Vec::new();
     for Checked { path, result } in all {
         result?;
-        let config = config::read(&path)?;
-        let level = config.log_level.unwrap_or_default();
-        volumes.extend(config.volumes.into_iter().map(|volume| (volume, level)));
+        configs.push(config::read(&path)?);
     }
     match doubled {
         Some(failure) => Err(failure),
-        None => reload::run(&volumes, options.json),
+        None => reload::run(&configs, options.json),
     }
 }
 

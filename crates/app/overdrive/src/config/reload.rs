@@ -1,11 +1,13 @@
 //! `overdrive config reload`: changed settings, for volumes that are served.
 
+use crate::terminal;
 use crate::volumes::{Named, Target, find_device};
-use daemon::LOG_LEVEL;
-use daemon::config::ConfigVolume;
+use daemon::config::{Config, ConfigVolume};
 use daemon::console::Severity;
 use daemon::control::words::Ask;
+use daemon::declared::start_values;
 use daemon::settings::{SETTINGS, Setting};
+use daemon::{LOG_LEVEL, StartValues};
 use serde_json::{Value, json};
 use stack::Failure;
 use std::process::ExitCode;
@@ -26,6 +28,8 @@ struct Reload {
     live: Vec<Change>,
     /// Differences that need another start, each `KEY=VALUE`.
     later: Vec<String>,
+    /// Whether the daemon is older, and does not report the values that it has read at its start.
+    is_older: bool,
 }
 
 /// Returns the settings of a served volume that differ from its configuration: those that can be
@@ -66,20 +70,31 @@ impl Reload {
     ///
     /// # Errors
     /// The daemon does not answer.
-    fn of(volume: &ConfigVolume, level: Severity) -> Result<Reload, Failure> {
+    fn of(config: &Config, volume: &ConfigVolume) -> Result<Reload, Failure> {
         let name = volume.name.clone();
         let Named::Served(mut target) = find_device(&name)? else {
-            return Ok(Reload { name, target: None, live: Vec::new(), later: Vec::new() });
+            let (live, later) = (Vec::new(), Vec::new());
+            return Ok(Reload { name, target: None, live, later, is_older: false });
         };
         let shown = target.daemon.ask(&Ask::Show { volume: name.clone() })?;
-        let (live, mut later) = differences(volume, level, &shown);
+        let started: Option<StartValues> = serde_json::from_value(shown["start"].clone()).ok();
+        let is_replaced = |key| {
+            started.as_ref().is_some_and(|started| started.replaced.iter().any(|one| one == key))
+        };
+        let level = config.log_level.unwrap_or_default();
+        let (mut live, mut later) = differences(volume, level, &shown);
+        live.retain(|change| change.key != LOG_LEVEL || !is_replaced(LOG_LEVEL));
         if target.row.backing != stack::absolute(&volume.backing) {
             later.push(format!("backing={}", volume.backing));
         }
         if target.row.device.is_empty() == volume.attach {
             later.push(format!("attach={}", volume.attach));
         }
-        Ok(Reload { name, target: Some(target), live, later })
+        if let Some(started) = &started {
+            let wanted = start_values(config, volume, &daemon::runtime_directory());
+            later.extend(started.differences(&wanted));
+        }
+        Ok(Reload { name, target: Some(target), live, later, is_older: started.is_none() })
     }
 
     fn set(&mut self, value: impl Fn(&Change) -> &str) -> Result<(), Failure> {
@@ -99,6 +114,11 @@ impl Reload {
     }
 
     fn line(&self) -> String {
+        let older = "; its daemon is older, and keys that are read at its start were not compared";
+        self.changes() + if self.is_older { older } else { "" }
+    }
+
+    fn changes(&self) -> String {
         let (name, set, later) = (&self.name, self.applied().join(" "), self.later.join(" "));
         match (self.target.is_some(), set.is_empty(), later.is_empty()) {
             (false, ..) => format!("{name}: no daemon serves it; its next start reads its values"),
@@ -126,27 +146,29 @@ fn apply(all: &mut [Reload]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Applies the settings of these volumes, which are all those of valid configurations, and the
-/// levels of messages of their daemons.
+/// Applies the settings of the volumes of valid configurations, and the levels of messages of their
+/// daemons.
 ///
 /// # Errors
 /// A daemon does not answer or refuses; no volume is changed then.
-pub(super) fn run(
-    volumes: &[(ConfigVolume, Severity)],
-    is_json: bool,
-) -> Result<ExitCode, Failure> {
-    let all = volumes.iter().map(|(volume, level)| Reload::of(volume, *level));
-    let mut all = all.collect::<Result<Vec<_>, Failure>>()?;
+pub(super) fn run(configs: &[Config], is_json: bool) -> Result<ExitCode, Failure> {
+    let volumes = configs
+        .iter()
+        .flat_map(|config| config.volumes.iter().map(move |volume| Reload::of(config, volume)));
+    let mut all = volumes.collect::<Result<Vec<_>, Failure>>()?;
     apply(&mut all)?;
     if is_json {
         let of = |one: &Reload| {
             let (served, set) = (one.target.is_some(), one.applied());
-            json!({ "name": one.name, "served": served, "set": set, "at_next_start": one.later })
+            json!({
+                "name": one.name, "served": served, "set": set, "at_next_start": one.later,
+                "start_compared": served && !one.is_older,
+            })
         };
         let volumes: Vec<Value> = all.iter().map(of).collect();
         daemon::say!("{}", json!({ "schema": "overdrive.config-reload/1", "volumes": volumes }));
     } else {
-        all.iter().for_each(|one| daemon::say!("{}", one.line()));
+        all.iter().for_each(|one| terminal::print_text(&one.line(), 4, &[]));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -19,6 +19,7 @@ mod scale;
 mod server;
 mod verify;
 
+use crate::terminal;
 use crate::tools::{self, Need, TOOLS};
 use bench::{Bench, Side, now_ns};
 use block::Size;
@@ -87,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if arguments.json {
         daemon::say!("{}", report.json(now_ns() - steps.0));
     } else {
-        daemon::console::output(format_args!("{}", report.text()));
+        terminal::print_text(&report.text(), 4, &report::VERDICTS);
     }
     Ok(ExitCode::SUCCESS)
 }

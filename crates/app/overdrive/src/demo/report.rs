@@ -2,6 +2,7 @@
 
 use super::bench::{DatabaseResult, Side};
 use super::scale::Scale;
+use ::report::terminal::Look;
 use block::Size;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -11,6 +12,11 @@ const HURT: f64 = 0.95;
 
 /// If rounds of the bare side alone differ by more than this factor, the machine is busy.
 const BUSY: f64 = 1.5;
+
+/// Verdicts on a workload.
+const SLOWER: &str = "SLOWER";
+const HELPS: &str = "helps";
+pub(super) const VERDICTS: [(&str, Look); 2] = [(SLOWER, Look::Bad), (HELPS, Look::Good)];
 
 /// How the third column was measured: one sentence under the table.
 const METHOD: &str = "\
@@ -50,14 +56,14 @@ fn spread(mut values: Vec<f64>) -> Option<Spread> {
 
 /// Returns the verdict on the database's ratio to bare.
 fn help_verdict(ratio: f64) -> &'static str {
-    if ratio > 1.0 / HURT { "helps" } else { hurt_verdict(ratio) }
+    if ratio > 1.0 / HURT { HELPS } else { hurt_verdict(ratio) }
 }
 
 /// Returns the verdict on the copy's ratio to bare: nothing is read twice, so nothing can be
 /// gained.
 fn hurt_verdict(ratio: f64) -> &'static str {
     // Rounded as it is printed, so that no reader sees 0.95 as less than 0.95.
-    if (ratio * 100.0).round() / 100.0 < HURT { "SLOWER" } else { "does not slow down" }
+    if (ratio * 100.0).round() / 100.0 < HURT { SLOWER } else { "does not slow down" }
 }
 
 impl Report {

@@ -1,12 +1,13 @@
 //! `overdrive attach`: a volume as a block device, served in the background.
 
+use super::new_config::NewConfig;
 use super::{need_root, supervise};
 use crate::serve::{self, Options, ServeOptions, name_of};
-use daemon::config::{Config, ConfigVolume};
+use daemon::config::{Config, ConfigVolume, DIRECTORY};
 use daemon::console::Severity;
 use daemon::{MetricsAddress, Route, units};
 use ring::Polling;
-use stack::Failure;
+use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,6 +24,7 @@ use std::process::ExitCode;
 /// Examples:
 ///   overdrive attach disk.img --memory 2G && mount /dev/overdrive/disk /mnt
 ///   overdrive attach /dev/sdb --name db --durability ordered
+///   overdrive attach /srv/db.img --memory 2G --save && systemctl enable overdrive-device@db
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -32,6 +34,23 @@ pub(crate) struct Arguments {
     /// Serve in this process, until a signal ends it.
     #[arg(long)]
     foreground: bool,
+
+    /// Once the volume is attached, also write this configuration file, with format = "raw" and all
+    /// options; by default /etc/overdrive/NAME.toml, which overdrive-device@NAME.service serves at
+    /// boot.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "")]
+    save: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// Returns the file to write. None: none was requested.
+    fn file(&self) -> Option<PathBuf> {
+        let file = self.save.as_ref()?;
+        let name = format!("{}.toml", self.volume.name());
+        let is_default = file.as_os_str().is_empty();
+        Some(if is_default { Path::new(DIRECTORY).join(name) } else { file.clone() })
+    }
 }
 
 /// The volume, and how it is served.
@@ -96,22 +115,19 @@ impl Volume {
     /// Serves it in this process.
     pub(super) fn serve(&self) -> Result<ExitCode, Failure> {
         self.check("attach")?;
+        serve::serve(self.config()?, ServeOptions::default())
+    }
+
+    /// Returns the configuration with which it is served.
+    fn config(&self) -> Result<Config, Failure> {
         let mut volume = ConfigVolume::new(&self.name(), &self.backing);
         self.options.apply(&mut volume);
         volume.attach = true;
         volume.via = self.via;
+        let (threads, poll) = (self.threads, self.poll);
         let (metrics, volumes) = (self.metrics()?, vec![volume]);
-        let config = Config {
-            nbd: None,
-            fuse: None,
-            metrics,
-            threads: None,
-            poll: None,
-            log_level: None,
-            volumes,
-        };
-        let (threads, poll, log_level) = (self.threads, self.poll, self.log_level);
-        serve::serve(config, ServeOptions { threads, poll, log_level, ..ServeOptions::default() })
+        let log_level = self.log_level;
+        Ok(Config { nbd: None, fuse: None, metrics, threads, poll, log_level, volumes })
     }
 
     /// Starts this command line in the background with `--foreground`, and waits until the volume
@@ -135,10 +151,23 @@ impl Volume {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    if arguments.foreground {
+    // A background process has the command line of its parent, which writes the file.
+    if arguments.foreground && (arguments.save.is_none() || supervise::is_background()) {
         return arguments.volume.serve();
     }
-    arguments.volume.start("attach")?;
-    daemon::say!("{}", arguments.volume.device().display());
+    if arguments.foreground {
+        let message = "--save: not with --foreground; attach in the background";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let volume = &arguments.volume;
+    volume.check("attach")?;
+    // Prepared and checked before the device is made.
+    let file = arguments.file();
+    let file = file.map(|file| NewConfig::prepare(&file, &volume.config()?)).transpose()?;
+    volume.start("attach")?;
+    daemon::say!("{}", volume.device().display());
+    if let Some(saved) = file.map(NewConfig::commit).transpose()? {
+        daemon::tell!("overdrive: {saved}");
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ mod attach;
 mod backoff;
 mod detach;
 mod mount;
+mod new_config;
 mod program;
 mod supervise;
 

@@ -46,6 +46,11 @@ pub(super) enum Started {
 /// Set in the environment of a supervisor and its daemon: their standard error is a log.
 pub(crate) const LOG: &str = "OVERDRIVE_LOG";
 
+/// Whether a supervisor has started this process.
+pub(super) fn is_background() -> bool {
+    std::env::var_os(LOG).is_some()
+}
+
 /// Returns the log of a device's daemon.
 ///
 /// # Errors

@@ -5,11 +5,11 @@ mod kernel;
 mod memory;
 mod place;
 
+use crate::terminal;
 use crate::tools::{self, Need, TOOLS};
+use report::terminal::{Line, Look, Span};
 use serde_json::{Value, json};
 use stack::Exit;
-use std::fmt::Write;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// Show the features that this machine supports, and those that are missing.
@@ -47,12 +47,11 @@ impl State {
         }
     }
 
-    /// Returns the terminal's colour: the number of an SGR sequence.
-    fn colour(self) -> u8 {
+    fn look(self) -> Look {
         match self {
-            State::Ok => 32,
-            State::Limited => 33,
-            State::Missing => 31,
+            State::Ok => Look::Good,
+            State::Limited => Look::Doubtful,
+            State::Missing => Look::Bad,
         }
     }
 }
@@ -132,8 +131,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     if arguments.json {
         daemon::say!("{}", as_json(&checks, works));
     } else {
-        let looks = Looks { all: arguments.all, colours: has_colours() };
-        daemon::console::output(format_args!("{}", as_text(&checks, looks)));
+        terminal::print(as_lines(&checks, arguments.all, terminal::width()));
     }
     if works { ExitCode::SUCCESS } else { ExitCode::from(Exit::Negative as u8) }
 }
@@ -170,30 +168,6 @@ fn can_serve(checks: &[Check]) -> bool {
     needed.all(|check| check.state != State::Missing)
 }
 
-/// Format of the text.
-#[derive(Clone, Copy, Default)]
-struct Looks {
-    /// Whether every group is shown.
-    all: bool,
-    colours: bool,
-}
-
-/// Whether the standard output is a terminal with colours; NO_COLOR turns them off (no-color.org).
-fn has_colours() -> bool {
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    std::io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb
-}
-
-impl Looks {
-    fn coloured(self, state: State, text: &str) -> String {
-        match self.colours {
-            true => format!("\x1b[{}m{text}\x1b[0m", state.colour()),
-            false => text.to_owned(),
-        }
-    }
-}
-
 /// Returns the verdict on a group: the consequence of its worst check.
 fn verdict(group: Group, checks: &[Check]) -> (State, String) {
     let count = |state| checks.iter().filter(|it| (it.group, it.state) == (group, state)).count();
@@ -211,25 +185,29 @@ fn verdict(group: Group, checks: &[Check]) -> (State, String) {
     }
 }
 
-fn as_text(checks: &[Check], looks: Looks) -> String {
-    let mut out = String::new();
-    let groups = || Group::ALL.into_iter().filter(|group| looks.all || group.is_for_users());
-    // Writing to a string cannot fail.
+/// Blanks before the findings, and before a second line of one.
+const INDENT: usize = 32;
+
+/// Returns the report as lines of at most this width; with `all`, every group.
+fn as_lines(checks: &[Check], all: bool, width: Option<usize>) -> Vec<Line> {
+    let groups = || Group::ALL.into_iter().filter(|group| all || group.is_for_users());
+    let mut lines = Vec::new();
     for group in groups().filter(|group| group.is_for_users()) {
         let (state, words) = verdict(group, checks);
-        let _ = writeln!(out, "{}", looks.coloured(state, &words));
+        lines.push(Line::of(Span::new(state.look(), words)));
     }
     for group in groups() {
-        let _ = writeln!(out, "\n{}", group.heading());
+        lines.extend([Line::default(), Line::heading(group.heading())]);
         for check in checks.iter().filter(|check| check.group == group) {
-            let state = looks.coloured(check.state, &format!("{:<8}", check.state.name()));
-            let _ = writeln!(out, "  {state} {:<20} {}", check.name, check.found);
+            let state = Span::new(check.state.look(), format!("{:<8}", check.state.name()));
+            let found = Line::from("  ").with(state);
+            lines.push(found.with(format!(" {:<20} {}", check.name, check.found)));
             if let Some(mend) = &check.mend {
-                let _ = writeln!(out, "  {:<8} {:<20} -> {mend}", "", "");
+                lines.push(Line::from(format!("{:INDENT$}-> {mend}", "")));
             }
         }
     }
-    out
+    lines.iter().flat_map(|line| line.fitted(width, INDENT)).collect()
 }
 
 fn as_json(checks: &[Check], works: bool) -> Value {
@@ -261,12 +239,16 @@ mod tests {
         assert!(!can_serve(&[check(Group::Serve, State::Ok), check(Group::Serve, State::Missing)]));
     }
 
+    fn text(lines: &[Line]) -> String {
+        lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+
     #[test]
     fn what_is_missing_comes_with_its_mend() {
         let fio = TOOLS.iter().find(|tool| tool.name == "fio").expect("listed");
         let check = tool_check(fio, false);
         assert_eq!((check.group, check.state), (Group::Demo, State::Missing));
-        let text = as_text(&[check], Looks::default());
+        let text = text(&as_lines(&[check], false, Some(100)));
         assert!(text.contains("missing  fio"), "{text}");
         assert!(text.contains("apt-get install --no-install-recommends -y fio"), "{text}");
         assert_eq!(tool_check(fio, true).mend, None);
@@ -281,13 +263,16 @@ mod tests {
             check(Group::Demo, State::Missing),
             check(Group::Tests, State::Missing),
         ];
-        let text = as_text(&checks, Looks::default());
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "overdrive serve can work here.");
-        assert_eq!(lines[1], "overdrive attach can work here, with one limit (below).");
-        assert!(lines[3].starts_with("overdrive demo cannot work here"), "{text}");
-        assert!(!text.contains("tests") && !text.contains('\x1b'), "{text}");
-        let all = as_text(&checks, Looks { all: true, colours: true });
-        assert!(all.contains("the project's tests") && all.contains("\x1b[33m"), "{all}");
+        let lines = as_lines(&checks, false, Some(100));
+        let printed = text(&lines);
+        let texts: Vec<&str> = printed.lines().collect();
+        assert_eq!(texts[0], "overdrive serve can work here.");
+        assert_eq!(texts[1], "overdrive attach can work here, with one limit (below).");
+        assert!(texts[3].starts_with("overdrive demo cannot work here"), "{printed}");
+        assert!(!printed.contains("tests"), "{printed}");
+        assert_eq!(lines[1].spans()[0].look, Look::Doubtful);
+        let all = as_lines(&checks, true, Some(60));
+        assert!(text(&all).contains("the project's tests"));
+        assert!(all.iter().all(|line| line.width() <= 60), "{}", text(&all));
     }
 }

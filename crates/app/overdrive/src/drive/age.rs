@@ -40,6 +40,9 @@ pub(super) fn as_json(aged: &Aged) -> Value {
     })
 }
 
+/// Blanks before the further lines of a value.
+pub(super) const INDENT: usize = 29;
+
 pub(super) fn as_text(aged: &Aged, model: &Model) -> String {
     let mut text = String::new();
     let state = if aged.steady { "steady" } else { "not steady yet" };

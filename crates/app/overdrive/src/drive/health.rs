@@ -1,7 +1,8 @@
 //! `overdrive drive health`: a drive's own report.
 
-use super::report::{as_json, as_text, ask};
+use super::report::{INDENT, VERDICTS, as_json, as_text, ask};
 use super::{members, modelled};
+use crate::terminal;
 use daemon::control::lower_drives::{self, LowerDrives};
 use stack::{Exit, Failure};
 use std::os::unix::fs::FileTypeExt;
@@ -36,7 +37,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.json {
         daemon::say!("{}", as_json(&place, &report));
     } else {
-        daemon::console::output(format_args!("{}", as_text(&place, &report)));
+        terminal::print_text(&as_text(&place, &report), INDENT, &VERDICTS);
     }
     let fails = report.passed == Some(false);
     Ok(if fails { ExitCode::from(Exit::Negative as u8) } else { ExitCode::SUCCESS })

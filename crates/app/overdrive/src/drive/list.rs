@@ -61,6 +61,10 @@ impl Column<Device> for Heading {
             Heading::Use => Cell::Text(device.uses.join(",")),
         }
     }
+
+    fn width_min(self) -> Option<usize> {
+        matches!(self, Heading::Name | Heading::Model | Heading::Use).then_some(8)
+    }
 }
 
 fn as_json(device: &Device) -> Value {

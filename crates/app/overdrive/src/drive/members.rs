@@ -1,6 +1,7 @@
 //! The health of the members of a pool or a stripe that is served.
 
-use super::report::{as_json, as_text, ask};
+use super::report::{INDENT, VERDICTS, as_json, as_text, ask};
+use crate::terminal;
 use block::printable;
 use daemon::control::lower_drives::Served;
 use host::smartctl::Report;
@@ -122,7 +123,7 @@ pub(super) fn run(
     } else {
         let texts: Vec<String> =
             (1..).zip(&members).map(|(number, member)| member.as_text(number)).collect();
-        daemon::console::output(format_args!("{}", texts.join("\n")));
+        terminal::print_text(&texts.join("\n"), INDENT, &VERDICTS);
     }
     let refused = members.iter().find_map(|member| match &member.health {
         Known::Refused(failure) => Some(failure.exit),

@@ -1,7 +1,8 @@
 //! The health of a modelled drive that is served, in the same form as a real one's, and its
 //! theoretical write amplification.
 
-use super::report::{as_json, as_text};
+use super::report::{INDENT, VERDICTS, as_json, as_text};
+use crate::terminal;
 use block::Size;
 use daemon::control::lower_drives::Served;
 use daemon::control::statistics::{Attribute, Flash, Lately, Model};
@@ -52,7 +53,7 @@ fn print(row: &Row, model: Option<&Model>, as_object: bool) -> Result<(), Failur
         daemon::say!("{object}");
         return Ok(());
     }
-    daemon::console::output(format_args!("{}", as_text(&row.backing, &report)));
+    terminal::print_text(&as_text(&row.backing, &report), INDENT, &VERDICTS);
     let Flash { erases_least, erases_mean, erases_most, .. } = flash;
     daemon::say!("");
     daemon::say!(
@@ -61,7 +62,7 @@ fn print(row: &Row, model: Option<&Model>, as_object: bool) -> Result<(), Failur
     );
     daemon::say!("{:<20} {}", "free superblocks", flash.free_superblocks);
     if let Some(lately) = lately {
-        daemon::console::output(format_args!("{}", lately_text(lately)));
+        terminal::print_text(&lately_text(lately), INDENT, &[]);
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::{age, show};
 use crate::columns::{self, Cell, Column, Style};
+use crate::terminal;
 use clap::ValueEnum;
 use drives::{Derived, Kind, Model};
 use serde_json::{Value, json};
@@ -33,7 +34,7 @@ pub(super) struct Options {
         value_enum,
         value_delimiter = ',',
         value_name = "LIST",
-        default_value = "name,kind,capacity,interface,nand,op,spare,seq-read,seq-write,rand-read,rand-write,year"
+        default_value = "name,capacity,nand,seq-read,seq-write,rand-read,rand-write,year"
     )]
     output: Vec<Heading>,
 }
@@ -96,6 +97,14 @@ impl Column<Model> for Heading {
             }
         }
     }
+
+    fn width_min(self) -> Option<usize> {
+        match self {
+            // Names are whole: they are arguments.
+            Heading::Title | Heading::Interface | Heading::Nand => Some(8),
+            _ => None,
+        }
+    }
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -116,11 +125,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     match aged {
-        Some(aged) => daemon::console::output(format_args!("{}", age::as_text(&aged, &model))),
-        None => daemon::console::output(format_args!(
-            "{}",
-            show::as_text(&model, options.check.is_some())
-        )),
+        Some(aged) => terminal::print_text(&age::as_text(&aged, &model), age::INDENT, &[]),
+        None => {
+            let width = terminal::width();
+            terminal::print(show::as_text(&model, options.check.is_some(), width));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@ use crate::tools;
 use block::{Size, printable};
 use drives::Attribute;
 use host::smartctl::{self, Line, Nothing, Report};
+use report::terminal::Look;
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::fmt::Write;
@@ -103,13 +104,21 @@ pub(super) fn as_json(place: &str, report: &Report) -> Value {
     })
 }
 
+/// A drive's verdicts on itself.
+const FAILING: &str = "FAILING";
+const PASSED: &str = "passed";
+pub(super) const VERDICTS: [(&str, Look); 2] = [(FAILING, Look::Bad), (PASSED, Look::Good)];
+
+/// Blanks before the further lines of a value.
+pub(super) const INDENT: usize = 21;
+
 pub(super) fn as_text(place: &str, report: &Report) -> String {
     let mut text = String::new();
     let known = |value: Option<String>| value.unwrap_or_else(|| "not reported".to_owned());
     let size = |bytes: Option<u64>| known(bytes.map(|bytes| Size(bytes).to_string()));
     let number =
         |number: Option<u64>, unit: &str| known(number.map(|number| format!("{number}{unit}")));
-    let verdict = report.passed.map(|passed| if passed { "passed" } else { "FAILING" }.to_owned());
+    let verdict = report.passed.map(|passed| if passed { PASSED } else { FAILING }.to_owned());
     let temperature = report.temperature_c.map(|degrees| format!("{degrees} C"));
     let lines = [
         ("device", format!("{} {}", printable(place), printable(&report.model))),

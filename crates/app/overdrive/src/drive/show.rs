@@ -2,9 +2,10 @@
 
 use block::{Size, printable};
 use drives::{Derived, Fact, FlashModel, Kind, Model};
+use report::terminal::{Column, Fit, Line, Span, Table, Text, sentence_width};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use suites::published::{figures_of, stored_value};
+use suites::published::{Figure, figures_of, stored_value};
 
 /// Returns the name of a model's kind.
 pub(super) fn kind(model: &Model) -> &'static str {
@@ -99,14 +100,18 @@ fn is_assumed(source: &str) -> bool {
     source.contains("assumed")
 }
 
-/// Formats a model as text. For a checked file, the verdict comes first.
-pub(super) fn as_text(model: &Model, checked: bool) -> String {
-    let mut text = String::new();
+/// Blanks before the further lines of a source, and of a derived value.
+const SOURCE_INDENT: usize = 40;
+const VALUE_INDENT: usize = 23;
+
+/// Formats a model as text of this width. For a checked file, the verdict comes first.
+pub(super) fn as_text(model: &Model, checked: bool, width: Option<usize>) -> Text {
+    let mut text = Text::default();
     let assumed = model.facts.iter().filter(|fact| is_assumed(&fact.source)).count();
     if checked {
-        _ = writeln!(text, "{}: sound; {} numbers", model.name, model.facts.len());
+        text.push(printable(&format!("{}: sound; {} numbers", model.name, model.facts.len())));
     }
-    _ = writeln!(text, "{} ({})", model.title, model.name);
+    text.push(Line::heading(printable(&format!("{} ({})", model.title, model.name))));
     let section_of = |fact: &Fact| fact.key.split('.').next().unwrap_or_default().to_owned();
     let facts = model.facts.iter().filter(|fact| section_of(fact) != "published");
     let mut facts: Vec<&Fact> = facts.collect();
@@ -115,38 +120,59 @@ pub(super) fn as_text(model: &Model, checked: bool) -> String {
     for fact in facts {
         let (own, name) = fact.key.split_once('.').unwrap_or(("", &fact.key));
         if own != section {
-            _ = writeln!(text, "\n[{own}]");
+            text.extend([Line::default(), Line::heading(format!("[{own}]"))]);
             section = own;
         }
-        _ = writeln!(text, "{name:<22} {:<16} {}", printable(&fact.value), printable(&fact.source));
+        text.extend(sourced(name, &fact.value, &fact.source, width));
     }
-    text.push_str(&published_text(model));
+    add_published(&mut text, model, width);
     if let Kind::Flash(flash) = &model.kind {
-        _ = writeln!(text, "\nDerived values");
-        text.push_str(&derived_text(flash));
+        text.extend([Line::default(), Line::heading("Derived values")]);
+        for line in derived_text(flash).lines() {
+            text.extend(Line::from(line).fitted(width, VALUE_INDENT));
+        }
     }
-    _ = writeln!(text, "\n{} of {} values are assumed.", assumed, model.facts.len());
+    text.push("");
+    text.push(format!("{} of {} values are assumed.", assumed, model.facts.len()));
     text
 }
 
-/// Formats the published figures, next to the model's results.
-fn published_text(model: &Model) -> String {
-    let mut text = String::new();
+/// Returns the lines of a value and its source.
+fn sourced(name: &str, value: &str, source: &str, width: Option<usize>) -> Vec<Line> {
+    let line = format!("{name:<22} {:<16} {}", printable(value), printable(source));
+    Line::from(line).fitted(width, SOURCE_INDENT)
+}
+
+/// Adds the published figures, next to the model's results.
+fn add_published(text: &mut Text, model: &Model, width: Option<usize>) {
     let figures = if is_preset(model) { figures_of(&model.name) } else { Vec::new() };
     if !figures.is_empty() {
-        _ = writeln!(
-            text,
-            "\nPublished figures of the real drive, next to the model's results in the same \
-             tests. Only 'predicted' rows test the model; 'circular' figures are its own values, \
-             and 'fitted' ones were used to tune it.\n"
-        );
-        _ = writeln!(
-            text,
-            "{:<68} {:<8} {:>16} {:>9} {:>8}  {:<10} source",
-            "test", "state", "published", "modelled", "error", "worth"
-        );
+        let about = "Published figures of the real drive, next to the model's results in the same \
+                     tests. Only 'predicted' rows test the model; 'circular' figures are its own \
+                     values, and 'fitted' ones were used to tune it. A figure's source is below it.";
+        text.push("");
+        text.extend(Line::from(about).wrapped(sentence_width(width), 0));
+        text.push("");
+        text.extend(compared(&figures).lines(width));
     }
-    for figure in &figures {
+    // Figures that no test of the suites measures, and those of a user's file.
+    let rest = model.published.iter().filter(|entry| figures.iter().all(|it| it.what != entry.key));
+    let rest: Vec<_> = rest.collect();
+    if !rest.is_empty() {
+        text.extend([Line::default(), Line::heading("Other published figures")]);
+    }
+    for entry in rest {
+        text.extend(sourced(entry.key, &entry.value.to_string(), &entry.source, width));
+    }
+}
+
+/// Returns the table of published figures and the model's results.
+fn compared(figures: &[Figure]) -> Table {
+    let mut columns = vec![Column::text("test", Fit::Wrap(20)), Column::text("state", Fit::Whole)];
+    columns.extend(["published", "modelled", "error"].map(Column::number));
+    columns.push(Column::text("worth", Fit::Whole));
+    let mut table = Table::new(2, columns);
+    for figure in figures {
         let wanted = format!("{} {}", figure.wanted.to_text(), figure.unit);
         let (found, error) = match stored_value(figure) {
             Some(found) => {
@@ -157,23 +183,12 @@ fn published_text(model: &Model) -> String {
             None => ("-".to_owned(), "-".to_owned()),
         };
         let (state, worth) = (figure.class.name(), figure.worth.name());
-        _ = writeln!(
-            text,
-            "{:<68} {state:<8} {wanted:>16} {found:>9} {error:>8}  {worth:<10} {}",
-            figure.what, figure.source
-        );
+        let what: &str = &figure.what;
+        let cells = [what, state, &wanted, &found, &error, worth];
+        table.push(cells.map(Span::from).into());
+        table.push_note(&*figure.source);
     }
-    // Figures that no test of the suites measures, and those of a user's file.
-    let rest = model.published.iter().filter(|entry| figures.iter().all(|it| it.what != entry.key));
-    let rest: Vec<_> = rest.collect();
-    if !rest.is_empty() {
-        _ = writeln!(text, "\nOther published figures");
-    }
-    for entry in rest {
-        let source = printable(&entry.source);
-        _ = writeln!(text, "{:<22} {:<16} {source}", entry.key, entry.value);
-    }
-    text
+    table
 }
 
 /// Whether a model is the preset of its name, not a file with the same name.

@@ -11,14 +11,16 @@ use cache::Counters;
 use daemon::config::{self, Config, ConfigVolume};
 use daemon::console::Severity;
 use daemon::control::losses::Losses;
+use daemon::declared;
 use daemon::units::WaitTime;
 use daemon::{
-    Attaching, ConfigFile, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned,
-    Served, units as sizes,
+    Attaching, ConfigFile, DaemonPlan, LOG_LEVEL, Listening, MetricsAddress, Mounting, NbdAddress,
+    Planned, Served, StartValues, units as sizes,
 };
 use holder::Records;
 use ring::Polling;
 use stack::{Exit, Failure, Keep, OpenFlags, Volume};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -145,6 +147,21 @@ impl Arguments {
             config.metrics = Some(MetricsAddress::parse(text, self.insecure_tcp)?);
         }
         Ok(config)
+    }
+
+    /// Returns the keys of the config file that options replace.
+    fn replaced(&self) -> Vec<&'static str> {
+        if self.config.is_none() {
+            return Vec::new();
+        }
+        let given = [
+            ("metrics", self.metrics.is_some()),
+            ("threads", self.threads.is_some()),
+            ("poll", self.poll.is_some()),
+            (LOG_LEVEL, self.log_level.is_some()),
+        ];
+        let given = given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key);
+        given.chain(self.options.replaced()).collect()
     }
 
     /// Returns the config in the file.
@@ -296,30 +313,47 @@ pub(crate) struct ServeOptions {
     pub(crate) run: Option<String>,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
+    /// Keys of the config file that options have replaced.
+    pub(crate) replaced: Vec<&'static str>,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     host::begin_journal();
     let config = arguments.config()?;
+    let replaced = arguments.replaced();
     let Arguments {
         config: file, backing: volume, threads, poll, log_level, run, json, quiet, ..
     } = arguments;
     let file = file.map(|path| ConfigFile { path, volume });
-    serve(config, ServeOptions { file, threads, poll, log_level, run, json, quiet })
+    serve(config, ServeOptions { file, threads, poll, log_level, run, json, quiet, replaced })
+}
+
+/// Returns the values of each volume that are read only at the start, by the volume's name.
+fn start_values(config: &Config, replaced: &[&str]) -> BTreeMap<String, StartValues> {
+    let runtime = daemon::runtime_directory();
+    let of_volume = |volume: &ConfigVolume| {
+        let replaced = replaced.iter().map(|key| (*key).to_owned()).collect();
+        let values = StartValues { replaced, ..declared::start_values(config, volume, &runtime) };
+        (volume.name.clone(), values)
+    };
+    config.volumes.iter().map(of_volume).collect()
 }
 
 /// Serves until the end is requested.
 ///
 /// # Errors
 /// Those of opening, and of [`daemon::serve`].
-pub(crate) fn serve(config: Config, options: ServeOptions) -> Result<ExitCode, Failure> {
+pub(crate) fn serve(mut config: Config, options: ServeOptions) -> Result<ExitCode, Failure> {
     host::begin_journal();
-    let ServeOptions { file, threads, poll, log_level, run, json, quiet } = options;
+    let ServeOptions { file, threads, poll, log_level, run, json, quiet, replaced } = options;
     log_level.or(config.log_level).into_iter().for_each(host::set_log_level);
-    let poll = poll.or(config.poll).unwrap_or(Polling::Adaptive);
+    config.threads = threads.or(config.threads);
+    config.poll = poll.or(config.poll);
+    let start_values = start_values(&config, &replaced);
+    let poll = config.poll.unwrap_or(Polling::Adaptive);
     let (listeners, mounts) = (listeners(&config), mounts(&config));
     let attachments = attachments(&config);
-    let threads = threads.or(config.threads).unwrap_or_else(daemon::threads_default);
+    let threads = config.threads.unwrap_or_else(daemon::threads_default);
     // Opening a volume may start a holder, which must not inherit the listeners.
     daemon::find_inherited();
     daemon::allow_descriptors(config.volumes.len(), listeners.len(), threads)?;
@@ -341,6 +375,7 @@ pub(crate) fn serve(config: Config, options: ServeOptions) -> Result<ExitCode, F
     };
     let plan = DaemonPlan {
         volumes,
+        start_values,
         listeners,
         mounts,
         attachments,

@@ -45,6 +45,19 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Returns the keys of a config file that were given as options, besides settings.
+    pub(super) fn replaced(&self) -> Vec<&'static str> {
+        let given = [
+            ("wait_time", self.wait_time.is_some()),
+            ("read_only", self.read_only),
+            ("buffered", self.buffered),
+            ("delay", self.delay.is_some()),
+            ("faults", self.faults.is_some()),
+            ("holder", self.no_holder),
+        ];
+        given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
+    }
+
     /// Replaces the volume's values by the options that were given.
     pub(crate) fn apply(&self, volume: &mut ConfigVolume) {
         self.cache.apply(&mut volume.cache);

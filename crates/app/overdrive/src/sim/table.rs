@@ -1,18 +1,29 @@
 //! An outcome as a table for a terminal, which the page uses in part.
 
-use block::Size;
+use block::{Size, printable};
+use report::terminal::{Column, Line, Span, Table, Text, fits};
 use report::words::grouped;
 use simulator::{BLOCK_BYTES, Outcome, Plan, Run, TRUSTED_SLOTS};
+use std::ops::Range;
 
 /// Maximum number of devices that the table names.
 const DEVICES_SHOWN: usize = 8;
 
-pub(super) fn lines(plan: &Plan, outcome: &Outcome) -> Vec<String> {
-    let facts = facts(plan, outcome).into_iter();
-    let mut lines: Vec<String> = facts.map(|(what, value)| format!("{what:<11}{value}")).collect();
-    lines.push(String::new());
-    lines.extend(aligned(&rows(plan, outcome)));
-    lines.extend(mistrust(outcome));
+/// Blanks before the second line of a fact.
+const INDENT: usize = 11;
+
+pub(super) fn lines(plan: &Plan, outcome: &Outcome, width: Option<usize>) -> Text {
+    let mut lines = Text::default();
+    for (what, value) in facts(plan, outcome) {
+        let value = printable(&value);
+        lines.extend(Line::from(format!("{what:<INDENT$}{value}")).fitted(width, INDENT));
+    }
+    let common = if outcome.sampled.rate.is_all() { 2 } else { 3 };
+    for table in tables(&rows(plan, outcome), common, width) {
+        lines.push("");
+        lines.extend(table.lines(width));
+    }
+    mistrust(outcome).into_iter().for_each(|line| lines.push(line));
     lines
 }
 
@@ -120,12 +131,51 @@ fn given_size(memory: &str) -> String {
     if memory.ends_with('%') { memory.to_owned() } else { String::new() }
 }
 
-fn aligned(rows: &[Vec<String>]) -> Vec<String> {
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
-        cells.collect::<Vec<_>>().join("  ")
-    };
-    rows.iter().map(line).collect()
+/// Returns one table with all policies, or several, each of which fits the width; the first columns
+/// are in each.
+fn tables(rows: &[Vec<String>], common: usize, width: Option<usize>) -> Vec<Table> {
+    let columns = rows.first().map_or(0, Vec::len);
+    let mut tables = Vec::new();
+    let mut first = common;
+    while first < columns {
+        let has_room = |last: &usize| fits(&table(rows, common, first..*last), width);
+        let last = (first + 1..=columns).rev().find(has_room).unwrap_or(first + 1);
+        tables.push(table(rows, common, first..last));
+        first = last;
+    }
+    tables
+}
+
+/// Returns the table of these columns beside the common ones.
+fn table(rows: &[Vec<String>], common: usize, columns: Range<usize>) -> Table {
+    let shown = |row: &[String]| [&row[..common], &row[columns.clone()]].concat();
+    let (heads, rows) = rows.split_first().expect("there are heads");
+    let mut table = Table::new(2, shown(heads).into_iter().map(Column::number).collect());
+    rows.iter().for_each(|row| table.push(shown(row).into_iter().map(Span::from).collect()));
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_without_room_are_in_another_table() {
+        let row = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect();
+        let rows: Vec<Vec<String>> = vec![
+            row(&["memory", "size", "lru", "fifo", "sieve"]),
+            row(&["1 %", "16 MiB", "0.1234", "0.2345", "0.3456"]),
+        ];
+        let texts = |width| -> Vec<Vec<String>> {
+            let tables = tables(&rows, 2, Some(width));
+            let text = |table: &Table| table.lines(None).iter().map(Line::to_string).collect();
+            tables.iter().map(text).collect()
+        };
+        assert_eq!(texts(100).len(), 1);
+        let narrow = texts(30);
+        assert_eq!(narrow.len(), 2);
+        assert_eq!(narrow[0][0], "memory    size     lru    fifo");
+        assert_eq!(narrow[1], ["memory    size   sieve", "   1 %  16 MiB  0.3456"]);
+        assert_eq!(texts(1).len(), 3, "one policy at least");
+    }
 }

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use daemon::WaitingVolume;
 use daemon::control::Silent;
 use daemon::control::words::{Row, State};
+use report::terminal::Look;
 use stack::Failure;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub(crate) struct Options {
         value_enum,
         value_delimiter = ',',
         value_name = "LIST",
-        default_value = "name,state,size,memory,hit,dirty,errors,write,clients,pid,device,mounted,backing"
+        default_value = "name,state,size,memory,hit,dirty,errors,pid,device,mounted,backing"
     )]
     output: Vec<Column>,
 }
@@ -79,6 +80,32 @@ impl columns::Column<Row> for Column {
             Column::Mounted => Cell::Text(or_dash(&mount_points(row).join(","))),
             Column::Backing => Cell::Text(row.backing.clone()),
         }
+    }
+
+    fn look(self, row: &Row) -> Look {
+        match self {
+            Column::State => look_of(row.state),
+            Column::Errors if row.errors > 0 => Look::Bad,
+            _ => Look::Plain,
+        }
+    }
+
+    fn width_min(self) -> Option<usize> {
+        match self {
+            Column::Name | Column::Uri | Column::Mounted | Column::Backing => Some(7),
+            Column::Device => Some(11),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the look of a state.
+pub(super) fn look_of(state: State) -> Look {
+    match state {
+        State::Serving => Look::Good,
+        State::Paused | State::Frozen | State::Ending => Look::Doubtful,
+        State::Failed | State::Lost | State::Stalled => Look::Bad,
+        State::Orphaned | State::Waiting | State::NoAnswer => Look::Bad,
     }
 }
 

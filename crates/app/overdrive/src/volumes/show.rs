@@ -1,9 +1,12 @@
 //! `overdrive volume show`: a volume's stack, limits and settings, as a table.
 
+use super::list::look_of;
 use super::{Name, find};
-use block::Size;
+use crate::terminal;
+use block::{Size, printable};
 use daemon::control::words::Ask;
 use daemon::settings::SETTINGS;
+use report::terminal::{Line, Look, Span};
 use serde_json::Value;
 use stack::Failure;
 use std::path::PathBuf;
@@ -11,18 +14,24 @@ use std::process::ExitCode;
 
 pub(super) fn run(control: Option<&PathBuf>, name: &Name) -> Result<ExitCode, Failure> {
     let mut target = find(control, name.name.as_deref())?;
-    let shown = target.daemon.ask(&Ask::Show { volume: target.row.name })?;
+    let shown = target.daemon.ask(&Ask::Show { volume: target.row.name.clone() })?;
     if name.json {
         daemon::say!("{shown}");
         return Ok(ExitCode::SUCCESS);
     }
     for (key, value) in volume_lines(&shown).into_iter().chain(cache_lines(&shown)) {
-        daemon::say!("{key:<16} {value}");
+        let state = target.row.state;
+        let look = if key == "state" { look_of(state) } else { Look::Plain };
+        print_line(key, Span::new(look, &*printable(&value)));
     }
     for note in shown["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        daemon::say!("{:<16} {note}", "note");
+        print_line("note", printable(note).into());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn print_line(key: &str, value: Span) {
+    terminal::print_wrapped(&Line::from(format!("{key:<16} ")).with(value), 17);
 }
 
 type Lines = Vec<(&'static str, String)>;

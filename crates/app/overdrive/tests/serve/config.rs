@@ -273,3 +273,38 @@ fn a_reload_applies_what_can_change_now_and_names_the_rest() {
     assert!(reload().well().stdout.contains("two: unchanged\n"));
     server.end().well();
 }
+
+#[test]
+fn a_reload_names_keys_that_are_read_only_at_a_start() {
+    let (home, place) = (Home::new(), place());
+    let config = two_volumes(&home, place.path(), "read_only = true\n");
+    let file = config.to_str().expect("plain");
+    let command = home.command(&["serve", "--config", file, "--poll", "off"]);
+    let server = Server::run_in(&home, command);
+    let reload = || home.overdrive(&["config", "reload", file]).well().stdout;
+    assert_eq!(reload(), "one: unchanged\ntwo: unchanged\n");
+    let text = fs::read_to_string(&config).expect("there");
+    let socket = place.path().join("other.sock");
+    let more = format!(
+        "threads = 2\npoll = '20ms'\nmetrics = '127.0.0.1:9469'\nfuse = '/run/files'\n\
+         nbd = 'unix:{}'\n",
+        socket.display()
+    );
+    let (_, rest) = text.split_once('\n').expect("it begins with the socket");
+    let changed = more + &rest.replace("read_only = true\n", "wait_time = 'forever'\n");
+    fs::write(&config, changed.replace("'1000s'", "'900s'")).expect("room");
+    // The command line has replaced `poll`, at the next start as well.
+    let nbd = socket.display();
+    let daemon = format!("fuse=/run/files metrics=127.0.0.1:9469 nbd=unix:{nbd}");
+    let expected = format!(
+        "one: set dirty_age=900s; at its next start: {daemon} threads=2\n\
+         two: at its next start: {daemon} read_only=default threads=2 wait_time=forever\n"
+    );
+    assert_eq!(reload(), expected);
+    let object = home.overdrive(&["config", "reload", file, "--json"]);
+    let object = object.json("overdrive.config-reload/1");
+    assert_eq!(object["volumes"][1]["start_compared"], true);
+    assert_eq!(object["volumes"][1]["at_next_start"].as_array().map(Vec::len), Some(6));
+    assert_eq!(object["volumes"][0]["set"], serde_json::json!([]), "it is set already");
+    server.end().well();
+}

@@ -3,8 +3,8 @@
 use crate::outcome::{Outcome, Row};
 use crate::suite;
 use block::printable;
+use report::terminal::{Column, Fit, Line, Look, Span, Table, Text, fits, sentence_width};
 use report::words::{figure, time};
-use std::fmt::Write;
 
 /// Returns the notes on a row.
 pub(super) fn notes(row: &Row) -> String {
@@ -63,70 +63,76 @@ pub(super) fn latencies(row: &Row) -> [String; 5] {
     ]
 }
 
-/// Returns the table, with the method above it.
-pub fn text(outcome: &Outcome) -> String {
+/// Returns the table, with the method above it, in lines that fit this width.
+pub fn text(outcome: &Outcome, width: Option<usize>) -> Text {
     let plan = &outcome.plan;
-    let title = plan.target.title();
-    let mut text = format!("{} on {}", plan.suite.name, printable(title));
-    match &plan.cache {
-        Some(cache) => _ = write!(text, " with {} of cache", cache.memory),
-        None => text.push_str(", bare"),
+    let cache = match &plan.cache {
+        Some(cache) => format!(" with {} of cache", cache.memory),
+        None => ", bare".to_owned(),
+    };
+    let (name, title, time) = (plan.suite.name, plan.target.title(), outcome.time);
+    let title = format!("{name} on {}{cache}, in {time} time", printable(title));
+    let mut text = Text::default();
+    text.extend(Line::heading(title).wrapped(sentence_width(width), 0));
+    for sentence in &outcome.method {
+        text.extend(Line::from(&*printable(sentence)).wrapped(sentence_width(width), 0));
     }
-    _ = writeln!(text, ", in {} time", outcome.time);
-    let sentences = outcome.method.iter().map(|sentence| printable(sentence));
-    sentences.for_each(|sentence| _ = writeln!(text, "{}", wrapped(&sentence)));
-    text.push('\n');
+    text.push("");
     match outcome.rows.is_empty() {
-        true => text.push_str("Nothing was measured.\n"),
-        false => text.push_str(&table(&outcome.rows)),
+        true => text.push("Nothing was measured."),
+        false => text.extend(table(&outcome.rows, width)),
     }
     let suite = suite::find(plan.suite.name);
     if let Some(block) = suite.and_then(|suite| suite.block(outcome)) {
-        _ = write!(text, "\n{block}");
+        text.push("");
+        block.lines().for_each(|line| text.push(line));
     }
     text
 }
 
-fn table(rows: &[Row]) -> String {
-    let mut text = String::new();
-    let heads = ["test", "", "", "mean", "p50", "p99", "p99.99", "max", ""];
-    let mut lines = vec![heads.map(str::to_owned)];
-    lines.extend(rows.iter().map(|row| {
-        let [mean, p50, p99, p9999, max] = latencies(row);
-        let (test, unit) = (row.test.clone(), row.unit.to_owned());
-        [test, figure(row.value), unit, mean, p50, p99, p9999, max, notes(row)]
-    }));
-    let widths: Vec<usize> = (0..heads.len())
-        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    for line in &lines {
-        let mut padded = String::new();
-        for (column, cell) in line.iter().enumerate() {
-            let width = widths[column];
-            _ = match column {
-                0 | 2 | 8 => write!(padded, "{cell:<width$}  "),
-                _ => write!(padded, "{cell:>width$}  "),
-            };
-        }
-        _ = writeln!(text, "{}", padded.trim_end());
+/// Returns the look of a row's notes.
+fn look(row: &Row) -> Look {
+    let is_invalid = row.punctual.is_some_and(|punctual| !punctual.is_valid());
+    match row.doubt.is_some() || is_invalid {
+        true => Look::Bad,
+        false if row.is_disturbed() || row.partial => Look::Doubtful,
+        false => Look::Plain,
     }
-    text
 }
 
-/// Wraps a sentence at 100 characters.
-fn wrapped(sentence: &str) -> String {
-    let mut lines = String::new();
-    let mut length = 0;
-    for word in sentence.split(' ') {
-        if length + word.len() > 99 {
-            lines.push('\n');
-            length = 0;
-        } else if length > 0 {
-            lines.push(' ');
-            length += 1;
-        }
-        lines.push_str(word);
-        length += word.chars().count();
+/// Returns the lines of the table. Notes are a column if there is room, and otherwise below their
+/// rows.
+fn table(rows: &[Row], width: Option<usize>) -> Vec<Line> {
+    let beside = table_of(rows, true);
+    match fits(&beside, width) {
+        true => beside.lines(width),
+        false => table_of(rows, false).lines(width),
     }
-    lines
 }
+
+fn table_of(rows: &[Row], has_notes: bool) -> Table {
+    let mut columns = vec![
+        Column::text("test", Fit::Wrap(TEST_MIN)),
+        Column::number(""),
+        Column::text("", Fit::Whole),
+    ];
+    columns.extend(["mean", "p50", "p99", "p99.99", "max"].map(Column::number));
+    columns.push(Column::text("", Fit::Whole));
+    let mut table = Table::new(2, columns);
+    for row in rows {
+        let (test, unit) = (printable(&row.test), printable(row.unit));
+        let mut cells: Vec<Span> = vec![(&*test).into(), figure(row.value).into(), (&*unit).into()];
+        cells.extend(latencies(row).map(Span::from));
+        let notes = notes(row);
+        let notes = Span::new(look(row), &*printable(&notes));
+        cells.push(if has_notes { notes.clone() } else { Span::default() });
+        table.push(cells);
+        if !has_notes && !notes.text.is_empty() {
+            table.push_note(Line::of(notes));
+        }
+    }
+    table
+}
+
+/// Minimum width of the names of tests.
+const TEST_MIN: usize = 20;

@@ -79,7 +79,7 @@ fn fourcorners_of_2009_reads_all_of_the_drive_and_of_2015_has_depths_and_mixes()
 fn cdm_of_2013_has_its_own_tests_and_block() {
     let outcome = run(&in_year("cdm", 2013, SECOND / 10));
     assert_eq!(outcome.rows.len(), 16, "{:?}", tests(&outcome));
-    let text = report::text(&outcome);
+    let text = report::text(&outcome, None).to_string();
     for line in [
         "           Sequential Read : ",
         "         Random Read 512KB : ",

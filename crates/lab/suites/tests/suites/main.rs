@@ -274,7 +274,11 @@ fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
     for plan in [plan("consistency"), cached("qd1", 64 << 20)] {
         let run_plan = |plan: &Plan| {
             let outcome = run(plan);
-            (report::json(&outcome).to_string(), report::text(&outcome), report::page(&outcome))
+            (
+                report::json(&outcome).to_string(),
+                report::text(&outcome, None).to_string(),
+                report::page(&outcome),
+            )
         };
         let mut other = plan.clone();
         other.target.options.seed = 4;
@@ -401,7 +405,7 @@ fn an_interrupted_suite_reports_what_it_has() {
     assert!(outcome.rows.last().is_some_and(|row| row.partial));
     let json = report::json(&outcome);
     assert_eq!((&json["complete"], &json["schema"]), (&false.into(), &"overdrive.bench/1".into()));
-    assert!(report::text(&outcome).contains("not complete"));
+    assert!(report::text(&outcome, None).to_string().contains("not complete"));
     assert!(report::page(&outcome).contains("Not complete"));
     // At the first look there is no result yet, and the page reports that as well.
     let steady = Plan { state: state("steady"), ..plan("qd1") };
@@ -439,7 +443,7 @@ fn cdm_shows_the_median_in_its_rows_and_the_best_in_its_block() {
     let mut runs = row.samples.clone();
     runs.sort_by(f64::total_cmp);
     assert_eq!((runs.len(), row.value), (5, runs[2]));
-    let text = report::text(&outcome);
+    let text = report::text(&outcome, None).to_string();
     let line = text
         .lines()
         .rfind(|line| line.starts_with("  RND    4KiB (Q=  1, T= 1):"))
@@ -462,7 +466,7 @@ fn as_ssd_weighs_its_rates() {
     };
     assert!((value("Score") - half("read") - 1.5 * half("write")).abs() < 1e-9);
     assert_eq!(row(&outcome, "Acc.time read").unit, "ms");
-    let block = report::text(&outcome);
+    let block = report::text(&outcome, None).to_string();
     assert!(block.contains("4K-64Thrd ") && block.contains("* MB = 1,048,576 bytes"), "{block}");
     assert_eq!(row(&outcome, "4K-64Thrd read").unit, "MiB/s");
     assert_binary(row(&outcome, "4K read"), 4096);
@@ -482,7 +486,7 @@ fn hdtune_passes_over_all_of_it_and_accesses_every_size() {
     assert_binary(row(&outcome, "read, average"), 64 << 10);
     // The figures of the program's own text are consistent as there: 21,522 requests of 4 KiB are
     // 84.070 MB/s.
-    let text = report::text(&outcome);
+    let text = report::text(&outcome, None).to_string();
     let line = text.lines().find(|line| line.starts_with("4 KB ")).expect("a line of the block");
     let number = |at: usize| line.split_whitespace().nth(at).and_then(|word| word.parse().ok());
     let (rate, speed): (f64, f64) = (number(2).expect("a rate"), number(8).expect("a speed"));

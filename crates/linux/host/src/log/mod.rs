@@ -125,6 +125,11 @@ pub fn begin_daemon() {
     }
 }
 
+/// Whether lines begin with their severity.
+pub fn has_stamps() -> bool {
+    FORM.load(Ordering::Relaxed) != PLAIN
+}
+
 /// Returns a line of a log without its time and its severity, if it has them.
 pub fn without_stamp(line: &str) -> &str {
     let mut words = line.splitn(3, ' ');

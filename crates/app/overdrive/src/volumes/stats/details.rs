@@ -1,42 +1,79 @@
 //! A volume's statistics, line by line.
 
+use super::super::list::look_of;
 use super::time;
 use block::Size;
 use cache::{Counters, Histograms};
 use daemon::control::statistics::{
     Backing, ConfinedFiles, Curve, Guard, Member, Model, Point, Policy, Process, Queue, Statistics,
 };
+use report::terminal::{Column, Fit, Line, Look, Span, Table};
 
-/// Prints the lines about events that have happened; with `all`, every line, and then every
-/// counter.
-pub(super) fn print(stats: &Statistics, all: bool) {
-    match stats.has_cache() {
-        true => print_cache(stats, all),
-        false => print_backing(&stats.backing),
+/// Width of the names before the lines, and indent of their further lines.
+const INDENT: usize = 10;
+
+/// The lines of a report, each of which fits the width.
+struct Lines {
+    lines: Vec<Line>,
+    width: Option<usize>,
+}
+
+impl Lines {
+    /// Adds a line.
+    fn push(&mut self, line: impl Into<Line>) {
+        self.lines.extend(line.into().fitted(self.width, INDENT));
     }
-    print_polling(&stats.process);
-    print_members(&stats.members);
-    daemon::say!("state     {}", stats.state.word());
-    print_confinement(&stats.process);
-    stats.model.iter().for_each(print_model);
-    if stats.has_cache() {
-        print_latencies(&stats.latencies, all);
-    }
-    if all && stats.has_cache() {
-        print_counters(&stats.counters);
+
+    /// Adds a table, whose first column has names, and the others numbers.
+    fn push_table(&mut self, heads: &[&str], rows: Vec<Vec<String>>) {
+        let numbers = heads[1..].iter().map(|head| Column::number(*head).at_least(NUMBER));
+        let names = Column::text(heads[0], Fit::Whole).at_least(NAMES);
+        let mut table = Table::new(1, [names].into_iter().chain(numbers).collect());
+        for row in rows {
+            table.push(row.into_iter().map(Span::from).collect());
+        }
+        self.lines.extend(table.lines(self.width));
     }
 }
 
-fn print_cache(stats: &Statistics, all: bool) {
+/// Minimum widths of names and numbers in tables, so that tables below each other are aligned.
+const NAMES: usize = 22;
+const NUMBER: usize = 10;
+
+/// Returns the lines about events that have happened; with `all`, every line, and then every
+/// counter.
+pub(super) fn lines(stats: &Statistics, all: bool, width: Option<usize>) -> Vec<Line> {
+    let mut out = Lines { lines: Vec::new(), width };
+    match stats.has_cache() {
+        true => cache_lines(&mut out, stats, all),
+        false => backing_lines(&mut out, &stats.backing),
+    }
+    polling_line(&mut out, &stats.process);
+    member_lines(&mut out, &stats.members);
+    let state = Span::new(look_of(stats.state), stats.state.word());
+    out.push(Line::from("state     ").with(state));
+    confinement_line(&mut out, &stats.process);
+    stats.model.iter().for_each(|model| model_lines(&mut out, model));
+    if stats.has_cache() {
+        latency_lines(&mut out, &stats.latencies, all);
+    }
+    if all && stats.has_cache() {
+        counter_lines(&mut out, &stats.counters);
+    }
+    out.lines
+}
+
+fn cache_lines(out: &mut Lines, stats: &Statistics, all: bool) {
     let Statistics { counters, backing, .. } = stats;
     let reads = counters.read_hits + counters.read_misses + counters.read_joins;
     let percent = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
-    let line = |is_shown: bool, text: String| {
+    let line = |out: &mut Lines, is_shown: bool, text: String| {
         if is_shown || all {
-            daemon::say!("{text}");
+            out.push(text);
         }
     };
     line(
+        out,
         reads > 0,
         format!(
             "reads     {reads}, {:.1} % from memory; time saved {} (estimated, summed over reads)",
@@ -45,6 +82,7 @@ fn print_cache(stats: &Statistics, all: bool) {
         ),
     );
     line(
+        out,
         counters.blocks_retained > 0,
         format!(
             "retained  {} of cached data from an earlier process; clients have used {:.0} % of it \
@@ -54,6 +92,7 @@ fn print_cache(stats: &Statistics, all: bool) {
         ),
     );
     line(
+        out,
         counters.asked_write_bytes > 0,
         format!(
             "writes    {} by clients, {} absorbed, {} saved, {} written back",
@@ -65,6 +104,7 @@ fn print_cache(stats: &Statistics, all: bool) {
     );
     let limited = limited(counters);
     line(
+        out,
         counters.blocks_dirty > 0 || limited.is_some(),
         format!(
             "dirty     {} of at most {}{}, for {}; writing it back would take about {}",
@@ -76,29 +116,27 @@ fn print_cache(stats: &Statistics, all: bool) {
         ),
     );
     let has_backing_work = backing.reads + backing.changes + backing.flushes + backing.errors > 0;
-    line(
-        has_backing_work,
-        format!(
-            "backing   {} reads of {} (recent mean), {} changes, {} flushes, {}",
+    if has_backing_work || all {
+        let work = format!(
+            "backing   {} reads of {} (recent mean), {} changes, {} flushes, ",
             backing.reads,
             time(backing.read_mean_ns),
             backing.changes,
             backing.flushes,
-            errors(backing),
-        ),
-    );
-    stats.policy.iter().for_each(|policy| print_policy(policy, all));
-    stats.curve.iter().for_each(print_curve);
+        );
+        out.push(Line::from(work).with(errors(backing)));
+    }
+    stats.policy.iter().for_each(|policy| policy_line(out, policy, all));
+    stats.curve.iter().for_each(|curve| curve_lines(out, curve));
     let has_stepped = stats.guard.as_ref().is_none_or(|guard| {
         !guard.on
             || guard.times > 0
             || guard.reads_bypass.is_some()
             || guard.writes_bypass.is_some()
     });
-    line(
-        has_stepped,
-        format!("guard     {}", stats.guard.as_ref().map_or("off".to_owned(), guard)),
-    );
+    if has_stepped || all {
+        out.push(guard_line(stats.guard.as_ref()));
+    }
 }
 
 /// Returns the reason why less data may be dirty than `dirty_bytes` allows; None: the limit is not
@@ -114,10 +152,10 @@ fn limited(counters: &Counters) -> Option<String> {
     })
 }
 
-/// Prints the policy's name; with `all` also its queues.
-fn print_policy(policy: &Policy, all: bool) {
+/// Adds the policy's name; with `all` also its queues.
+fn policy_line(out: &mut Lines, policy: &Policy, all: bool) {
     if !all {
-        return daemon::say!("policy    {}", policy.name);
+        return out.push(format!("policy    {}", policy.name));
     }
     let queue = |queue: &Queue| format!("{} {}", queue.name, Size(queue.bytes));
     let queues: Vec<String> = policy.queues.iter().map(queue).collect();
@@ -128,73 +166,76 @@ fn print_policy(policy: &Policy, all: bool) {
         Some(percent) => format!("; target size of the window {percent:.0} %"),
         None => String::new(),
     };
-    daemon::say!("policy    {}: {}{window}", policy.name, queues.join(", "));
+    out.push(format!("policy    {}: {}{window}", policy.name, queues.join(", ")));
 }
 
-/// Prints the misses that other sizes would have had.
-fn print_curve(curve: &Curve) {
-    let row = |name: &str, cells: &mut dyn Iterator<Item = String>| {
-        let cells: Vec<String> = cells.map(|cell| format!("{cell:>10}")).collect();
-        daemon::say!("{name:<22} {}", cells.join(" "));
-    };
+/// Adds the misses that other sizes would have had.
+fn curve_lines(out: &mut Lines, curve: &Curve) {
     let guess =
         if curve.is_too_small { "; the cache is too small for a reliable estimate" } else { "" };
     let earlier = match curve.earlier_ns {
         0 => String::new(),
         earlier_ns => format!(", {} of it in earlier processes", time(earlier_ns)),
     };
-    daemon::say!("");
-    daemon::say!(
-        "misses of other sizes in the last {}{earlier} (a simulated sample{guess})",
-        time(curve.window_ns)
-    );
-    let points = || curve.points.iter();
-    row("memory", &mut points().map(|point| Size(point.memory_bytes).to_string()));
-    row("missed", &mut points().map(|point| format!("{:.1} %", point.miss_ratio * 100.0)));
+    out.push("");
+    let window = time(curve.window_ns);
+    let title =
+        format!("misses of other sizes in the last {window}{earlier} (a simulated sample{guess})");
+    out.lines.extend(Line::heading(title).fitted(out.width, 0));
+    let sizes: Vec<String> =
+        curve.points.iter().map(|point| Size(point.memory_bytes).to_string()).collect();
+    let heads = ["memory"].into_iter().chain(sizes.iter().map(String::as_str));
+    let row = |name: &str, cell: &dyn Fn(&Point) -> String| {
+        [name.to_owned()].into_iter().chain(curve.points.iter().map(cell)).collect()
+    };
+    let mut rows = vec![row("missed", &|point| format!("{:.1} %", point.miss_ratio * 100.0))];
     if curve.points.iter().all(|point| point.saves_ns_per_s.is_some()) {
-        let saved = |point: &Point| format!("{:+.1} ms", point.saves_ns_per_s.unwrap_or(0.0) / 1e6);
-        row("saved per second", &mut points().map(saved));
+        rows.push(row("saved per second", &|point| {
+            format!("{:+.1} ms", point.saves_ns_per_s.unwrap_or(0.0) / 1e6)
+        }));
     }
-    daemon::say!("");
+    out.push_table(&heads.collect::<Vec<_>>(), rows);
+    out.push("");
 }
 
-/// Prints the requests to the backing; without a cache these are all requests.
-fn print_backing(backing: &Backing) {
+/// Adds the requests to the backing; without a cache these are all requests.
+fn backing_lines(out: &mut Lines, backing: &Backing) {
     let kinds = backing.kinds.clone().unwrap_or_default();
-    daemon::say!(
+    out.push(format!(
         "reads     {}, {}, mean {}",
         backing.reads,
         Size(kinds.read_bytes),
         time(backing.read_mean_ns)
-    );
-    daemon::say!(
+    ));
+    out.push(format!(
         "changes   {}, {} written, {} zeroed, {} discarded; writes mean {}",
         backing.changes,
         Size(kinds.write_bytes),
         Size(kinds.zero_bytes),
         Size(kinds.discard_bytes),
         time(kinds.write_mean_ns),
-    );
-    daemon::say!("flushes   {}, mean {}", backing.flushes, time(kinds.flush_mean_ns));
-    daemon::say!("backing   {}", errors(backing));
+    ));
+    out.push(format!("flushes   {}, mean {}", backing.flushes, time(kinds.flush_mean_ns)));
+    out.push(Line::from("backing   ").with(errors(backing)));
 }
 
 /// Returns the number of errors, by kind.
-fn errors(backing: &Backing) -> String {
+fn errors(backing: &Backing) -> Span {
     let kinds = backing.errors_by_kind.to_string();
     let kinds = if kinds.is_empty() { kinds } else { format!(" ({kinds})") };
-    format!("{} errors{kinds}", backing.errors)
+    let look = if backing.errors > 0 { Look::Bad } else { Look::Plain };
+    Span::new(look, format!("{} errors{kinds}", backing.errors))
 }
 
-fn print_polling(process: &Process) {
+fn polling_line(out: &mut Lines, process: &Process) {
     if process.poll_spent_ns > 0 {
         let (spent, vain) = (time(process.poll_spent_ns), time(process.poll_vain_ns));
-        daemon::say!("polling   {spent}, {vain} of that without work");
+        out.push(format!("polling   {spent}, {vain} of that without work"));
     }
 }
 
-/// Prints which rights the daemon has given up.
-fn print_confinement(process: &Process) {
+/// Adds the rights that the daemon has given up.
+fn confinement_line(out: &mut Lines, process: &Process) {
     let calls = process.confined.calls.then_some("system calls");
     let files = match process.confined.files {
         ConfinedFiles::No => None,
@@ -202,39 +243,35 @@ fn print_confinement(process: &Process) {
         ConfinedFiles::Yes => Some("files"),
     };
     let confined: Vec<_> = calls.into_iter().chain(files).collect();
-    daemon::say!(
-        "confined  {}",
-        if confined.is_empty() { "no".into() } else { confined.join(", ") }
-    );
+    let confined = if confined.is_empty() { "no".into() } else { confined.join(", ") };
+    out.push(format!("confined  {confined}"));
 }
 
-fn print_latencies(latencies: &Histograms, all: bool) {
+fn latency_lines(out: &mut Lines, latencies: &Histograms, all: bool) {
     let mut counted = 0;
     latencies.each(|_, latency| counted += latency.count());
     if counted == 0 && !all {
         return;
     }
-    daemon::say!("");
-    let row = |cells: [&str; 6]| {
-        let [name, cells @ ..] = cells;
-        let cells = cells.map(|cell| format!("{cell:>10}"));
-        daemon::say!("{name:<22} {}", cells.join(" "));
-    };
-    row(["latency", "count", "p50", "p99", "p99.9", "max"]);
+    let mut rows = Vec::new();
     let mut labels = Histograms::explained().map(|(_, label, _)| label);
     latencies.each(|name, latency| {
         let [p50, p99, p99_9] = [0.5, 0.99, 0.999].map(|share| time(latency.quantile(share)));
-        let label = labels.next().unwrap_or(name);
-        if latency.count() == 0 && !all {
-            return;
+        let label = labels.next().unwrap_or(name).to_owned();
+        if latency.count() > 0 || all {
+            let count = latency.count().to_string();
+            rows.push(vec![label, count, p50, p99, p99_9, time(latency.max())]);
         }
-        row([label, &latency.count().to_string(), &p50, &p99, &p99_9, &time(latency.max())]);
     });
+    out.push("");
+    out.push_table(&["latency", "count", "p50", "p99", "p99.9", "max"], rows);
 }
 
-fn print_counters(counters: &Counters) {
-    daemon::say!("");
+fn counter_lines(out: &mut Lines, counters: &Counters) {
     let mut explained = Counters::explained();
+    let columns =
+        [Column::text("counter", Fit::Whole), Column::number(""), Column::text("", Fit::Wrap(20))];
+    let mut table = Table::new(1, columns.into());
     counters.each(|name, value| {
         let (unit, gauge) =
             explained.next().map_or(("", false), |(_, unit, gauge, _)| (unit, gauge));
@@ -245,15 +282,16 @@ fn print_counters(counters: &Counters) {
             _ if gauge => " now",
             _ => "",
         };
-        daemon::say!("{name:<28} {value:>16} {unit}{kind}");
+        table.push(vec![name.into(), value.to_string().into(), format!("{unit}{kind}").into()]);
     });
+    out.push("");
+    out.lines.extend(table.lines(out.width));
 }
 
 /// Returns whether requests bypass the cache, and why.
-fn guard(guard: &Guard) -> String {
-    if !guard.on {
-        return "off".to_owned();
-    }
+fn guard_line(guard: Option<&Guard>) -> Line {
+    let line = Line::from("guard     ");
+    let Some(guard) = guard.filter(|guard| guard.on) else { return line.with("off") };
     let side = |why: &Option<String>, what: &str| Some(format!("{what} ({})", why.as_ref()?));
     let sides: Vec<String> = [
         side(&guard.reads_bypass, "reads are not cached"),
@@ -262,43 +300,47 @@ fn guard(guard: &Guard) -> String {
     .into_iter()
     .flatten()
     .collect();
-    let now = if sides.is_empty() { "no bypass".to_owned() } else { sides.join("; ") };
+    let now = match sides.is_empty() {
+        true => Span::from("no bypass"),
+        false => Span::new(Look::Doubtful, sides.join("; ")),
+    };
     let expected =
         guard.expected_hits.map(|hits| format!("; an admitted miss brings {hits:.2} hits"));
+    let (times, length) = (guard.times, time(guard.bypass_ns));
     let expected = expected.unwrap_or_default();
-    format!("{now}; bypassed {} times, for {}{expected}", guard.times, time(guard.bypass_ns))
+    line.with(now).with(format!("; bypassed {times} times, for {length}{expected}"))
 }
 
-/// Prints the state of a modelled drive in a few lines.
-fn print_model(model: &Model) {
-    daemon::say!(
+/// Adds the state of a modelled drive in a few lines.
+fn model_lines(out: &mut Lines, model: &Model) {
+    out.push(format!(
         "drive     {}, modelled; power {}, cut {} times, {} lost in cuts",
         model.title,
         model.power,
         model.power_cuts,
         Size(model.lost_bytes),
-    );
+    ));
     if let Some(flash) = &model.flash {
-        daemon::say!(
+        out.push(format!(
             "flash     {} written by the host, {} to the flash: write amplification {:.2}",
             Size(flash.host_written_bytes),
             Size(flash.nand_written_bytes),
             flash.write_amplification,
-        );
+        ));
     }
     let late = |share: f64| time(model.lateness.quantile(share));
-    daemon::say!(
+    out.push(format!(
         "lateness  of its answers against the model: p50 {}, p99 {}, max {}",
         late(0.5),
         late(0.99),
         time(model.lateness.max()),
-    );
+    ));
 }
 
-/// Prints the members of a pool, if there is one.
-fn print_members(members: &[Member]) {
+/// Adds the members of a pool, if there is one.
+fn member_lines(out: &mut Lines, members: &[Member]) {
     for (number, member) in (1..).zip(members) {
-        daemon::say!(
+        out.push(format!(
             "member {number}  {}: {} written, {} free, {} reads, {} writes, {} trims, {} errors, {} in \
              flight, {} each",
             member.state,
@@ -310,7 +352,7 @@ fn print_members(members: &[Member]) {
             member.errors,
             member.in_flight,
             time(member.latency_ns),
-        );
+        ));
     }
 }
 

@@ -5,12 +5,14 @@ mod watch;
 
 use super::{Target, find, find_waiting, no_daemon, roll};
 use crate::supervisors::supervisor_of;
+use crate::terminal;
 use cache::{Counters, Histograms};
 use daemon::control::statistics::Statistics;
 use daemon::control::words::{Ask, State};
 use daemon::control::{Daemon, Roll, pause};
 use daemon::units;
 pub(super) use daemon::units::nanoseconds as time;
+use report::terminal::Line;
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::path::PathBuf;
@@ -56,7 +58,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
     if options.explain {
-        explain();
+        explain(options.json);
         return Ok(ExitCode::SUCCESS);
     }
     let mut chosen = chosen(control, options.name.as_deref())?;
@@ -183,22 +185,39 @@ fn chosen(control: Option<&PathBuf>, name: Option<&str>) -> Result<Vec<Chosen>, 
     Ok(chosen)
 }
 
-fn explain() {
-    for (name, unit, gauge, meaning) in Counters::explained() {
-        let kind = if gauge { "now" } else { "since the start" };
-        daemon::say!("{name} ({unit}, {kind}): {meaning}");
+/// Prints the meaning of each number.
+fn explain(is_json: bool) {
+    let counters = Counters::explained();
+    let latencies = Histograms::explained();
+    if is_json {
+        let counter = |(name, unit, gauge, meaning)| json!({ "name": name, "unit": unit, "now": gauge, "meaning": meaning });
+        let latency =
+            |(name, label, meaning)| json!({ "name": name, "label": label, "meaning": meaning });
+        let (counters, latencies): (Vec<_>, Vec<_>) =
+            (counters.map(counter).collect(), latencies.map(latency).collect());
+        let schema = "overdrive.volume-stats-explained/1";
+        return daemon::say!(
+            "{}",
+            json!({ "schema": schema, "counters": counters, "latencies": latencies })
+        );
     }
-    for (name, _, meaning) in Histograms::explained() {
-        daemon::say!("{name} (latencies): {meaning}");
+    for (name, unit, gauge, meaning) in counters {
+        let kind = if gauge { "now" } else { "since the start" };
+        let line = Line::heading(name).with(format!(" ({unit}, {kind}): {meaning}"));
+        terminal::print_wrapped(&line, 2);
+    }
+    for (name, _, meaning) in latencies {
+        let line = Line::heading(name).with(format!(" (latencies): {meaning}"));
+        terminal::print_wrapped(&line, 2);
     }
 }
 
 fn print(stats: &Statistics, all: bool) {
-    daemon::say!("{}", stats.volume);
+    terminal::print([Line::heading(&stats.volume)]);
     for sentence in advice::of_volume(stats) {
-        daemon::say!("  {sentence}");
+        terminal::print_wrapped(&Line::from(format!("  {sentence}")), 2);
     }
     daemon::say!("");
-    details::print(stats, all);
+    terminal::print(details::lines(stats, all, terminal::width()));
     daemon::say!("");
 }

@@ -1,8 +1,10 @@
 //! `--watch`: rates in each interval.
 
 use super::{Chosen, time};
+use crate::terminal;
 use block::Size;
 use daemon::control::statistics::Statistics;
+use report::terminal::{Column, Fit, Line, Look, Span, Table};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use stack::Failure;
@@ -98,23 +100,33 @@ impl Interval<'_> {
     }
 }
 
-const HEADING: [&str; 10] = [
-    "VOLUME",
-    "READS/S",
-    "HIT%",
-    "CHANGES/S",
-    "WRITTEN/S",
-    "B.READS/S",
-    "B.CHANGES/S",
-    "B.FLUSHES/S",
-    "DIRTY",
-    "TO-FLUSH",
+/// The columns and their minimum widths, so that lines of different times are aligned. "B." marks
+/// requests to the backing.
+const HEADING: [(&str, usize); 10] = [
+    ("VOLUME", 12),
+    ("READS/S", 8),
+    ("HIT%", 5),
+    ("CHANGES/S", 9),
+    ("WRITTEN/S", 9),
+    ("B.READS/S", 9),
+    ("B.CHANGES/S", 11),
+    ("B.FLUSHES/S", 11),
+    ("DIRTY", 9),
+    ("TO-FLUSH", 8),
 ];
 
-fn print(cells: [&str; 10]) {
-    let [name, cells @ ..] = cells;
-    let cells = cells.map(|cell| format!("{cell:>11}"));
-    daemon::say!("{name:<12} {}", cells.join(" "));
+/// Returns a line of the table. A long name of a volume is shortened.
+fn line(cells: [&str; 10], look: Look, width: Option<usize>) -> Line {
+    let columns = HEADING.iter().enumerate().map(|(number, (_, least))| {
+        let column = match number {
+            0 => Column::text("", Fit::Shorten(*least)),
+            _ => Column::number(""),
+        };
+        column.at_least(*least)
+    });
+    let mut table = Table::new(1, columns.collect()).without_heads();
+    table.push(cells.map(|cell| Span::new(look, cell)).into());
+    table.lines(width).pop().unwrap_or_default()
 }
 
 #[allow(clippy::disallowed_methods, reason = "a command waits without a lane")]
@@ -140,10 +152,12 @@ impl Printer {
             daemon::say!("{}", interval.json());
             return;
         }
+        let width = terminal::width();
         if self.lines.is_multiple_of(PAGE) {
-            print(HEADING);
+            terminal::print([line(HEADING.map(|(head, _)| head), Look::Heading, width)]);
         }
-        print(interval.cells().each_ref().map(String::as_str));
+        let cells = interval.cells();
+        terminal::print([line(cells.each_ref().map(String::as_str), Look::Plain, width)]);
         self.lines += 1;
     }
 }
@@ -224,6 +238,12 @@ mod tests {
         assert_eq!(interval.json()["counters_per_second"]["read_hits"], 150.0);
         assert_eq!(interval.json()["latencies"]["hit_ns"]["count"], 300);
         // The counts of a restarted daemon are lower: no impossible rates are printed.
+        let row = line(cells.each_ref().map(String::as_str), Look::Plain, Some(100)).to_string();
+        assert!(row.starts_with("v                 200  75.0 "), "{row}");
+        let long = line(["x"; 10].map(|_| "a very long name of a volume"), Look::Plain, Some(0));
+        assert!(long.to_string().starts_with("a v\u{2026}a volume "), "{long}");
+        let heads = line(HEADING.map(|(head, _)| head), Look::Heading, Some(100)).to_string();
+        assert!(heads.len() <= 100 && heads.find(" HIT%") == row.find(" 75.0"), "{heads}");
         let anew = Interval { before: &after, after: &before };
         assert_eq!(anew.cells()[1], "0");
     }

@@ -13,6 +13,7 @@ mod races;
 mod refused;
 mod replaced;
 mod routes;
+mod saved;
 mod sizes;
 
 use crate::common::{Ended, have, image, is_root, no_namespaces, place, run, wait_until};
