@@ -252,7 +252,7 @@ cut() {
     systemctl daemon-reload
     orphaned
     apt remove overdrive
-    command -v overdrive && fail "the program is still there"
+    [ ! -e /usr/bin/overdrive ] || fail "the program is still there"
     [ -f /etc/overdrive/data.toml ] || fail "a removal has removed the configuration"
     purged
     # What is on the disk is what was on the volume.
