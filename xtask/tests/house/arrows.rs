@@ -74,6 +74,7 @@ const STACK: &[&str] = &[
     "drive-backend",
     "host",
     "ring",
+    "nbd",
     "holder",
 ];
 const DAEMON: &[&str] = &[
