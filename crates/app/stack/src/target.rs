@@ -105,6 +105,18 @@ fn is_uri(backing: &str) -> bool {
     backing.starts_with("nbd://") || backing.starts_with("nbd+unix://")
 }
 
+/// Returns a name for a volume whose backing is an NBD export: the export's own, or that of its
+/// server. None: it is another backing.
+pub fn export_name(backing: &str) -> Option<String> {
+    let address = ExportAddress::parse(below_limits(backing)).ok()?;
+    let of_socket = || match &address.socket {
+        ServerSocket::Unix(path) => path.file_stem().map(|stem| stem.to_string_lossy().into()),
+        ServerSocket::Tcp { host, .. } => Some(host.clone()),
+    };
+    let name = address.export.rsplit('/').next().filter(|name| !name.is_empty());
+    name.map(str::to_owned).or_else(of_socket)
+}
+
 /// Returns the URI of an export with the path of its socket made absolute.
 fn absolute_uri(uri: &str) -> String {
     match ExportAddress::parse(uri) {
@@ -170,6 +182,16 @@ mod tests {
         let relative = absolute("limit:iops=1:nbd+unix:///a?socket=a.sock");
         assert!(relative.starts_with("limit:iops=1:nbd+unix:///a?socket=/"), "{relative}");
         assert!(relative.ends_with("/a.sock"), "{relative}");
+    }
+
+    #[test]
+    fn a_volume_over_an_export_has_its_name() {
+        let name = |backing: &str| export_name(backing);
+        assert_eq!(name("nbd://host/db").as_deref(), Some("db"));
+        assert_eq!(name("limit:iops=1:nbd://host/a/b%20c").as_deref(), Some("b c"));
+        assert_eq!(name("nbd://host:99/").as_deref(), Some("host"));
+        assert_eq!(name("nbd+unix:///?socket=/run/db.sock").as_deref(), Some("db"));
+        assert_eq!(name("/srv/db.img"), None);
     }
 
     #[test]

@@ -30,6 +30,8 @@ enum Server {
     Says(Vec<u8>),
     /// It answers the first request with this error, and then ends the connection.
     Fails(u32),
+    /// It answers each read with zeros, and notes its length.
+    Zeros(Rc<RefCell<Vec<u32>>>),
     /// It receives and answers nothing. The number of requests that arrive is counted.
     Silent(Rc<Cell<usize>>),
 }
@@ -112,6 +114,8 @@ struct Dialler {
     lane: Lane,
     servers: RefCell<VecDeque<Server>>,
     disk: Stack,
+    /// The result of handshakes with all servers but the crate's own.
+    agreed: Agreed,
     dials: Rc<Cell<usize>>,
 }
 
@@ -135,6 +139,13 @@ impl Dialler {
             Server::Fails(error) => {
                 let Some(request) = hear(&wire).await else { return };
                 say(&wire, &SimpleReply { error, cookie: request.cookie }.encode()).await;
+            }
+            Server::Zeros(lengths) => {
+                while let Some(request) = hear(&wire).await {
+                    lengths.borrow_mut().push(request.length);
+                    say(&wire, &SimpleReply { error: 0, cookie: request.cookie }.encode()).await;
+                    say(&wire, &vec![0; request.length as usize]).await;
+                }
             }
             Server::Silent(requests) => {
                 while hear(&wire).await.is_some() {
@@ -178,7 +189,7 @@ impl Dial for Dialler {
             server => server,
         };
         let (theirs, ours) = pipe(1 << 16);
-        let mut agreed = plain();
+        let mut agreed = self.agreed.clone();
         if matches!(server, Server::Other) {
             agreed.export.bytes *= 2;
         }
@@ -228,6 +239,7 @@ fn play<F: Future<Output = ()> + 'static>(
             lane: acting.clone(),
             servers: RefCell::default(),
             disk,
+            agreed: agreed.clone().unwrap_or_else(plain),
             dials: dials.clone(),
         };
         let agreed = match agreed {
@@ -366,6 +378,18 @@ fn changes_are_refused_and_reach_no_server() {
         }
         assert_eq!(scene.link.run(Request::Flush).await, Ok(()));
         assert_eq!(scene.dials.get(), 0);
+    });
+}
+
+#[test]
+fn a_read_is_cut_for_a_server_with_small_requests() {
+    let lengths = Rc::new(RefCell::default());
+    let servers = vec![Server::Zeros(lengths.clone())];
+    let sizes = Some(BlockSizes { min: 512, preferred: 4096, max: 8 << 10 });
+    play(11, servers, Some(Agreed { sizes, ..plain() }), move |scene| async move {
+        assert_eq!(scene.link.limits().io_max_bytes, 32 << 20);
+        assert_eq!(read(&scene.link, 8, 40).await, Ok(vec![0; 40 * 512]));
+        assert_eq!(*lengths.borrow(), [8 << 10, 8 << 10, 4 << 10]);
     });
 }
 

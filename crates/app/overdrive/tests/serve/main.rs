@@ -37,6 +37,7 @@ mod metrics;
 mod mistakes;
 mod model;
 mod mounted;
+mod network;
 mod operator;
 mod options;
 mod ordered;

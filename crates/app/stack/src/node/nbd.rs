@@ -5,8 +5,8 @@ use crate::failure::{Exit, Failure};
 use block::{Limits, Stack};
 use lane::Lock;
 use nbd::client::{
-    Agreed, Dial, ExportAddress, Fault, Link, LinkShared, Resolved, ServerSocket, Wish, dial,
-    refusal,
+    ATTEMPT_NS, Agreed, Dial, ExportAddress, Fault, Link, LinkShared, Resolved, ServerSocket, Wish,
+    dial, refusal,
 };
 use nbd::codec::{ALLOCATION_CONTEXT, NBD_FLAG_READ_ONLY};
 use ring::{Ring, Socket};
@@ -14,6 +14,9 @@ use std::io::{self, ErrorKind};
 use std::net::ToSocketAddrs;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+
+/// Time for which a server may keep a second connection waiting.
+const SECOND_NS: u64 = 2_000_000_000;
 
 /// An export that is not open yet.
 pub(crate) struct NbdBacking {
@@ -36,7 +39,16 @@ impl Backing for NbdBacking {
         let (uri, read_only, ring) = (self.uri.clone(), self.read_only, ring.clone());
         Box::pin(async move {
             let node = open(&uri, read_only, &ring).await?;
-            Ok(Opened { node: Box::new(node), notes: Vec::new() })
+            // It is closed immediately.
+            let second = node.way.connect(&ring, SECOND_NS).await;
+            let notes = second.err().map(|error| {
+                format!(
+                    "{uri}: its server accepts no second connection ({error}), and each thread \
+                     of this daemon needs one: use --threads 1, or let the server accept more \
+                     (qemu-nbd --shared=8)"
+                )
+            });
+            Ok(Opened { node: Box::new(node), notes: notes.into_iter().collect() })
         })
     }
 
@@ -50,7 +62,7 @@ async fn open(uri: &str, read_only: bool, ring: &Ring) -> Result<NbdNode, Failur
     let address = ExportAddress::parse(uri).map_err(usage)?;
     let unreachable = |error| unreachable(uri, &error);
     let way = Way::new(&address).map_err(unreachable)?;
-    let (socket, agreed) = way.connect(ring).await.map_err(unreachable)?;
+    let (socket, agreed) = way.connect(ring, ATTEMPT_NS).await.map_err(unreachable)?;
     if !read_only && !agreed.can(NBD_FLAG_READ_ONLY) {
         return Err(usage(
             "this version only reads NBD exports: add --read-only; to write, mount the export as \
@@ -112,11 +124,11 @@ impl Way {
         Ok(Way { addresses, wish, spare: Lock::new(None) })
     }
 
-    /// Connects to the first of the addresses that answers.
-    async fn connect(&self, ring: &Ring) -> io::Result<(OwnedFd, Agreed)> {
+    /// Connects to the first of the addresses that answers within `limit_ns`.
+    async fn connect(&self, ring: &Ring, limit_ns: u64) -> io::Result<(OwnedFd, Agreed)> {
         let mut failed = io::Error::from(ErrorKind::NotFound);
         for address in &self.addresses {
-            match dial(ring.lane(), address, self.wish.clone()).await {
+            match dial(ring.lane(), address, self.wish.clone(), limit_ns).await {
                 Ok(connected) => return Ok(connected),
                 Err(error) => failed = error,
             }
@@ -137,7 +149,7 @@ impl Dial for LaneWay {
     async fn dial(&self) -> Option<(Socket, Agreed)> {
         let (socket, agreed) = match self.way.spare.with(Option::take) {
             Some(spare) => spare,
-            None => self.way.connect(&self.ring).await.ok()?,
+            None => self.way.connect(&self.ring, ATTEMPT_NS).await.ok()?,
         };
         Some((Socket::new(&self.ring, Arc::new(socket)), agreed))
     }

@@ -16,8 +16,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time limit of an attempt, for the connection and the handshake.
-const ATTEMPT_NS: u64 = 5_000_000_000;
+/// Usual time limit of an attempt, for the connection and the handshake.
+pub const ATTEMPT_NS: u64 = 5_000_000_000;
 /// Interval between two looks at a socket.
 const LOOK_NS: u64 = 500_000;
 const LOOK_MAX_NS: u64 = 10_000_000;
@@ -38,13 +38,19 @@ pub enum Resolved {
     Tcp(SocketAddr),
 }
 
-/// Connects to a server, and enters transmission. The socket blocks, as a ring requires.
+/// Connects to a server, and enters transmission, within `limit_ns`. The socket blocks, as a ring
+/// requires.
 ///
 /// # Errors
 /// The system's errors; `TimedOut`. With a [`Fault`] as the inner error: the server violates the
 /// protocol, or refuses the export.
-pub async fn dial(lane: &Lane, address: &Resolved, wish: Wish) -> io::Result<(OwnedFd, Agreed)> {
-    let until_ns = lane.now() + ATTEMPT_NS;
+pub async fn dial(
+    lane: &Lane,
+    address: &Resolved,
+    wish: Wish,
+    limit_ns: u64,
+) -> io::Result<(OwnedFd, Agreed)> {
+    let until_ns = lane.now() + limit_ns;
     let socket = match address {
         Resolved::Unix(path) => connect_unix(lane, path, until_ns).await?,
         Resolved::Tcp(address) => connect_tcp(lane, address, until_ns).await?,

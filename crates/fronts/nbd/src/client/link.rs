@@ -15,7 +15,7 @@ use super::remote::NONSENSE;
 use super::remote_limits::limits;
 use super::{Agreed, Remote};
 use crate::codec::NBD_ESHUTDOWN;
-use block::{Block, Error, Extent, Kind, Limits, Request, Result, Stretch, Wire};
+use block::{Block, Buf, Error, Extent, Kind, Limits, Request, Result, SECTOR, Stretch, Wire};
 use lane::{Event, Lane};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -23,6 +23,8 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
+/// Maximum size of a read. Larger ones than the server accepts are cut.
+const READ_BYTES_MAX: u32 = 32 << 20;
 /// Time for which a read waits for a new connection before it fails.
 pub const RECONNECT_NS: u64 = 10_000_000_000;
 /// Pause before a second attempt to connect. It doubles with each further attempt.
@@ -90,7 +92,12 @@ impl LinkShared {
 
     /// Returns the limits of the device.
     pub fn limits(&self) -> Limits {
-        Limits { read_only: true, ..limits(&self.agreed) }
+        Limits { read_only: true, io_max_bytes: READ_BYTES_MAX, ..limits(&self.agreed) }
+    }
+
+    /// Returns the number of sectors of the largest read that the server accepts.
+    fn piece_sectors(&self) -> u32 {
+        limits(&self.agreed).io_max_bytes / SECTOR as u32
     }
 
     /// Returns the reason why the export cannot be used any more. None: it can.
@@ -112,6 +119,7 @@ pub struct Link<D: Dial> {
     dial: D,
     shared: Arc<LinkShared>,
     limits: Limits,
+    piece_sectors: u32,
     current: RefCell<Option<Rc<Remote<D::Wire>>>>,
     /// Whether a request is dialling. The others wait.
     is_dialling: Cell<bool>,
@@ -129,6 +137,7 @@ impl<D: Dial> Link<D> {
             lane: lane.clone(),
             dial,
             limits: shared.limits(),
+            piece_sectors: shared.piece_sectors(),
             shared: shared.clone(),
             current: RefCell::default(),
             is_dialling: Cell::new(false),
@@ -136,6 +145,22 @@ impl<D: Dial> Link<D> {
             since_ns: Cell::new(0),
             pause_ns: Cell::new(0),
         }
+    }
+
+    /// Reads in pieces that the server accepts, one after the other.
+    async fn read(&self, at: Extent, into: &Buf) -> Result {
+        let mut done = 0;
+        while done < at.count {
+            let count = (at.count - done).min(self.piece_sectors);
+            let part = Extent::new(at.first + u64::from(done), count);
+            self.repeat(|remote| {
+                let request = Request::Read { at: part, into: into.part(done, count) };
+                async move { remote.run(request).await }
+            })
+            .await?;
+            done += count;
+        }
+        Ok(())
     }
 
     /// Runs a request that may be repeated, on as many connections as it takes.
@@ -241,13 +266,7 @@ impl<D: Dial> Block for Link<D> {
 
     async fn run(&self, request: Request) -> Result {
         match request {
-            Request::Read { .. } => {
-                self.repeat(|remote| {
-                    let request = request.clone();
-                    async move { remote.run(request).await }
-                })
-                .await
-            }
+            Request::Read { at, into } => self.read(at, &into).await,
             // Nothing was changed.
             Request::Flush | Request::Advise { .. } => Ok(()),
             _ => Err(Error::new(Kind::ReadOnly, "change an NBD export that is only read")),

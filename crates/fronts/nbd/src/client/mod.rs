@@ -24,7 +24,7 @@ mod under_way;
 
 pub use address::{ExportAddress, NBD_PORT, ServerSocket};
 pub use blocking::Connection;
-pub use dial::{Resolved, dial};
+pub use dial::{ATTEMPT_NS, Resolved, dial};
 pub use fault::Fault;
 pub use link::{Damage, Dial, Link, LinkShared, RECONNECT_NS};
 pub use negotiation::{Agreed, Negotiation, Wish};
