@@ -64,7 +64,9 @@ const SUITES: &[&str] = &[
     "report",
     "stack",
 ];
+// A test counts the allocations of reads from a server.
 const STACK: &[&str] = &[
+    "allocations",
     "lane",
     "block",
     "cache",
