@@ -24,9 +24,9 @@ pub struct Plan {
 /// Size of a stripe's chunks.
 const CHUNK: Size = Size(64 << 10);
 
-/// Returns the stack for a backing: a path, the URI of an NBD export, `ram:SIZE`, `null:SIZE`, `model:NAME[?KEY=VALUE&...]`,
-/// several paths as `pool:PATH,PATH` or `stripe:PATH,PATH`, or any of these with a limited rate as
-/// `limit:KEY=VALUE,...:BACKING`.
+/// Returns the stack for a backing: a path, the URI of an NBD export, `ram:SIZE`, `null:SIZE`,
+/// `model:NAME[?KEY=VALUE&...]`, several paths as `pool:PATH,PATH` or `stripe:PATH,PATH`, or any of
+/// these with a limited rate as `limit:KEY=VALUE,...:BACKING`.
 ///
 /// # Errors
 /// Usage, with a correction, for anything else.

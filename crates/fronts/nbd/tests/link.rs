@@ -27,7 +27,7 @@ enum Server {
     /// It agrees to an export of another size.
     Other,
     /// It sends these bytes after the first request, and ends the connection.
-    Says(Vec<u8>),
+    Sends(Vec<u8>),
     /// It answers the first request with this error, and then ends the connection.
     Fails(u32),
     /// It answers each read with zeros, and notes its length.
@@ -119,7 +119,7 @@ struct Dialler {
     dials: Rc<Cell<usize>>,
 }
 
-/// The result of handshakes with servers that only say what they are told.
+/// The result of handshakes with scripted servers.
 fn plain() -> Agreed {
     Agreed {
         export: ExportInfo { bytes: SECTORS * SECTOR, flags: NBD_FLAG_SEND_FLUSH },
@@ -132,7 +132,7 @@ fn plain() -> Agreed {
 impl Dialler {
     async fn act(wire: Pipe, server: Server) {
         match server {
-            Server::Says(bytes) => {
+            Server::Sends(bytes) => {
                 let _ = hear(&wire).await;
                 say(&wire, &bytes).await;
             }
@@ -341,7 +341,7 @@ fn another_export_at_the_same_address_is_never_read() {
 
 #[test]
 fn a_server_that_breaks_the_protocol_is_not_asked_again() {
-    let servers = vec![Server::Says(b"HTTP/1.1 400 Bad Request".to_vec()), Server::Other];
+    let servers = vec![Server::Sends(b"HTTP/1.1 400 Bad Request".to_vec()), Server::Other];
     play(7, servers, Some(plain()), |scene| async move {
         for _ in 0..2 {
             let error = read(&scene.link, 0, 8).await.expect_err("no protocol");
@@ -420,7 +420,7 @@ proptest! {
 
     /// Any bytes as replies: no panic, and each read ends.
     #[test]
-    fn each_read_ends_whatever_the_server_says(
+    fn each_read_ends_whatever_the_server_sends(
         seed: u64,
         heads in prop::collection::vec((any::<bool>(), 0u64..6, 0u32..3, 0usize..9000), 0..6),
         rest: Vec<u8>,
@@ -433,7 +433,7 @@ proptest! {
             bytes.resize(bytes.len() + length / 512 * 512, 0xaa);
         }
         bytes.extend_from_slice(&rest);
-        let servers = vec![Server::Says(bytes.clone()), Server::Says(bytes), Server::Fails(5)];
+        let servers = vec![Server::Sends(bytes.clone()), Server::Sends(bytes), Server::Fails(5)];
         play(seed, servers, Some(plain()), |scene| async move {
             for first in 0..4 {
                 match read(&scene.link, first * 8, 8).await {

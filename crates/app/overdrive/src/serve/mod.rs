@@ -42,9 +42,10 @@ use std::process::ExitCode;
 pub(crate) struct Arguments {
     /// An image, a block device, ram:SIZE, null:SIZE; nbd://HOST:PORT/EXPORT or
     /// nbd+unix:///EXPORT?socket=PATH, an NBD export, with --read-only;
-    /// model:NAME[?size=SIZE&seed=N&state=STATE], a modelled drive; pool:PATH,PATH... (see 'overdrive pool'); stripe:PATH,PATH...; one of these
-    /// behind limit:iops=N,bandwidth=SIZE,burst=TIME: with at most N requests and SIZE bytes per
-    /// second; with --config, one of its volumes.
+    /// model:NAME[?size=SIZE&seed=N&state=STATE], a modelled drive; pool:PATH,PATH... (see
+    /// 'overdrive pool'); stripe:PATH,PATH...; one of these behind
+    /// limit:iops=N,bandwidth=SIZE,burst=TIME: with at most N requests and SIZE bytes per second;
+    /// with --config, one of its volumes.
     #[arg(required_unless_present = "config")]
     backing: Option<String>,
 

@@ -5,6 +5,7 @@ use crate::common::{
 };
 use crate::dice::scaled;
 use crate::home::Home;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -222,6 +223,33 @@ fn an_export_that_has_changed_meanwhile_is_not_read() {
     // Cached data is still that of the export as it was.
     assert!(read("0").stdout.contains("read 4096/4096 bytes"));
     server.end().refused(6, &["33554432 bytes, which had 16777216 bytes before"]);
+}
+
+#[test]
+fn while_a_server_hangs_cached_data_is_read_and_the_rest_gets_errors() {
+    if !have(&["nbdkit", "qemu-io"]) {
+        return;
+    }
+    let remote = Remote::nbdkit(&["memory", "16M"]);
+    let options = ["--read-only", "--memory", "8M", "--retry-time", "1s", "--warm", "off"];
+    let server = Server::start(remote.uri(), &options);
+    let is_read = |at: &str| {
+        let command = format!("read {at} 4k");
+        let io = run("qemu-io", &["-r", "-f", "raw", "-c", &command, &server.uri]);
+        io.stdout.contains("read 4096/4096 bytes")
+    };
+    assert!(is_read("0"));
+    let hangs = |signal| {
+        let process = Pid::from_child(remote.child.as_ref().expect("it runs"));
+        kill_process(process, signal).expect("ours");
+    };
+    hangs(Signal::STOP);
+    assert!(!is_read("8M"), "it waits for the server");
+    assert!(is_read("0"), "it is cached");
+    hangs(Signal::CONT);
+    wait_until("the server answers again", || is_read("8M"));
+    server.says("the backing answers again");
+    server.end().well();
 }
 
 #[test]

@@ -21,7 +21,7 @@ const SECOND_NS: u64 = 2_000_000_000;
 /// An export that is not open yet.
 pub(crate) struct NbdBacking {
     pub(crate) uri: String,
-    /// Whether the user has said that it is only read.
+    /// Whether changes by clients are refused.
     pub(crate) read_only: bool,
 }
 
@@ -151,7 +151,7 @@ impl Dial for LaneWay {
             Some(spare) => spare,
             None => self.way.connect(&self.ring, ATTEMPT_NS).await.ok()?,
         };
-        Some((Socket::new(&self.ring, Arc::new(socket)), agreed))
+        Some((Socket::to_server(&self.ring, Arc::new(socket)), agreed))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Connecting to a server from a lane. Attempts are rare, so the socket is looked at by a timer, and
-//! everything ends at a deadline, whatever the server does.
+//! Connecting to a server from a lane. Attempts are rare, so a timer checks the socket. Each
+//! attempt ends at a deadline, whatever the server does.
 
 use super::{Agreed, Fault, Negotiation, Wish};
 use lane::Lane;
@@ -18,9 +18,9 @@ use std::time::Duration;
 
 /// Usual time limit of an attempt, for the connection and the handshake.
 pub const ATTEMPT_NS: u64 = 5_000_000_000;
-/// Interval between two looks at a socket.
-const LOOK_NS: u64 = 500_000;
-const LOOK_MAX_NS: u64 = 10_000_000;
+/// Shortest and longest interval between two checks of a socket.
+const CHECK_MIN_NS: u64 = 500_000;
+const CHECK_MAX_NS: u64 = 10_000_000;
 /// Bytes of the buffer for the handshake.
 const BUFFER_BYTES: usize = 4096;
 /// A server that acknowledges nothing for this long, or answers no probe, is gone.
@@ -69,12 +69,12 @@ fn open(family: AddressFamily) -> io::Result<OwnedFd> {
 async fn connect_unix(lane: &Lane, path: &PathBuf, until_ns: u64) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let socket = open(AddressFamily::UNIX)?;
-    let mut looks = Looks::new(lane, until_ns);
+    let mut checks = Checks::new(lane, until_ns);
     loop {
         match connect(&socket, &address) {
             Ok(()) => return Ok(socket),
             // The server's queue of connections is full.
-            Err(Errno::AGAIN) => looks.next().await?,
+            Err(Errno::AGAIN) => checks.next().await?,
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -95,9 +95,9 @@ async fn connect_tcp(lane: &Lane, address: &SocketAddr, until_ns: u64) -> io::Re
         Err(Errno::INPROGRESS | Errno::INTR) => {}
         Err(errno) => return Err(errno.into()),
     }
-    let mut looks = Looks::new(lane, until_ns);
+    let mut checks = Checks::new(lane, until_ns);
     while !is_ready(&socket, PollFlags::OUT)? {
-        looks.next().await?;
+        checks.next().await?;
     }
     sockopt::socket_error(&socket)??;
     Ok(socket)
@@ -105,21 +105,21 @@ async fn connect_tcp(lane: &Lane, address: &SocketAddr, until_ns: u64) -> io::Re
 
 /// Completes the handshake.
 async fn agree(lane: &Lane, socket: &OwnedFd, wish: Wish, until_ns: u64) -> io::Result<Agreed> {
-    let (mut negotiation, mut looks) = (Negotiation::new(wish), Looks::new(lane, until_ns));
+    let (mut negotiation, mut checks) = (Negotiation::new(wish), Checks::new(lane, until_ns));
     let (mut buffer, mut out) = ([0; BUFFER_BYTES], Vec::new());
     loop {
         let count = match recv(socket, &mut buffer[..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok((count, _)) => count,
             Err(Errno::AGAIN | Errno::INTR) => {
-                looks.next().await?;
+                checks.next().await?;
                 continue;
             }
             Err(errno) => return Err(errno.into()),
         };
         let mut input = &buffer[..count];
         let agreed = negotiation.take(&mut input, &mut out)?;
-        send_all(socket, &out, &mut looks).await?;
+        send_all(socket, &out, &mut checks).await?;
         out.clear();
         if let Some(agreed) = agreed {
             let nothing_more = input.is_empty();
@@ -129,11 +129,11 @@ async fn agree(lane: &Lane, socket: &OwnedFd, wish: Wish, until_ns: u64) -> io::
     }
 }
 
-async fn send_all(socket: &OwnedFd, mut bytes: &[u8], looks: &mut Looks<'_>) -> io::Result<()> {
+async fn send_all(socket: &OwnedFd, mut bytes: &[u8], checks: &mut Checks<'_>) -> io::Result<()> {
     while !bytes.is_empty() {
         match send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(count) => bytes = &bytes[count..],
-            Err(Errno::AGAIN | Errno::INTR) => looks.next().await?,
+            Err(Errno::AGAIN | Errno::INTR) => checks.next().await?,
             Err(errno) => return Err(errno.into()),
         }
     }
@@ -149,19 +149,19 @@ fn is_ready(socket: &OwnedFd, wanted: PollFlags) -> io::Result<bool> {
     }
 }
 
-/// Pauses between looks at a socket, up to a deadline.
-struct Looks<'a> {
+/// Pauses between checks of a socket, up to a deadline.
+struct Checks<'a> {
     lane: &'a Lane,
     until_ns: u64,
     pause_ns: u64,
 }
 
-impl Looks<'_> {
-    fn new(lane: &Lane, until_ns: u64) -> Looks<'_> {
-        Looks { lane, until_ns, pause_ns: LOOK_NS }
+impl Checks<'_> {
+    fn new(lane: &Lane, until_ns: u64) -> Checks<'_> {
+        Checks { lane, until_ns, pause_ns: CHECK_MIN_NS }
     }
 
-    /// Waits for the next look.
+    /// Waits for the next check.
     ///
     /// # Errors
     /// `TimedOut`.
@@ -171,7 +171,7 @@ impl Looks<'_> {
             return Err(ErrorKind::TimedOut.into());
         }
         self.lane.sleep_until((now + self.pause_ns).min(self.until_ns)).await;
-        self.pause_ns = (self.pause_ns * 2).min(LOOK_MAX_NS);
+        self.pause_ns = (self.pause_ns * 2).min(CHECK_MAX_NS);
         Ok(())
     }
 }

@@ -40,8 +40,8 @@ pub struct Agreed {
 }
 
 impl Agreed {
-    /// Whether another handshake had the same result, apart from the numbers of contexts, which a
-    /// server may choose anew for each connection.
+    /// Whether another handshake had the same result. Numbers of contexts are not compared: a
+    /// server may choose others for each connection.
     pub fn is_alike(&self, other: &Agreed) -> bool {
         let names = |agreed: &Agreed| {
             let mut names: Vec<String> =

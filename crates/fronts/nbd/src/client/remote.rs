@@ -200,7 +200,7 @@ impl<W: Wire> Remote<W> {
 fn refused(command: u16, errno: i32) -> Error {
     let error = Error::from_errno(errno, doing(command));
     match command {
-        // Whatever the server says, a read fails for no reason but the device.
+        // No other kind is valid for a read.
         NBD_CMD_READ => Error { kind: Kind::Io, ..error },
         _ => error,
     }
