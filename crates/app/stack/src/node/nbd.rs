@@ -2,6 +2,7 @@
 
 use super::{Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept};
 use crate::failure::{Exit, Failure};
+use crate::target::absolute;
 use block::{Limits, Stack};
 use lane::Lock;
 use nbd::client::{
@@ -73,7 +74,8 @@ async fn open(uri: &str, read_only: bool, ring: &Ring) -> Result<NbdNode, Failur
         return Err(usage(&format!("the export {why}")));
     }
     way.spare.with(|spare| *spare = Some((socket, agreed.clone())));
-    let (name, key) = (uri.to_owned(), hash(&address.to_string()));
+    // The same from any working directory.
+    let (name, key) = (uri.to_owned(), hash(&absolute(uri)));
     let identity =
         Identity { key: format!("nbd-{key:016x}"), number: key, birth: String::new(), name };
     Ok(NbdNode { identity, shared: LinkShared::new(agreed), way: Arc::new(way) })
