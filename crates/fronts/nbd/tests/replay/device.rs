@@ -45,7 +45,7 @@ async fn connect(
     negotiate(&ours, structured).await.map(|agreed| (ours, agreed))
 }
 
-/// Does the handshake byte by byte. What the client sends is not read by the server.
+/// Does the handshake byte by byte. The messages of the client are dropped.
 async fn negotiate(wire: &Pipe, structured: bool) -> Option<Agreed> {
     let contexts = if structured { vec![ALLOCATION_CONTEXT.to_owned()] } else { Vec::new() };
     let wish = Wish { export: "disk".to_owned(), sizes: true, structured, contexts };
