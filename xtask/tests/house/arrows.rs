@@ -64,7 +64,9 @@ const SUITES: &[&str] = &[
     "report",
     "stack",
 ];
+// A test counts the allocations of reads from a server.
 const STACK: &[&str] = &[
+    "allocations",
     "lane",
     "block",
     "cache",
@@ -74,6 +76,7 @@ const STACK: &[&str] = &[
     "drive-backend",
     "host",
     "ring",
+    "nbd",
     "holder",
 ];
 const DAEMON: &[&str] = &[

@@ -39,5 +39,5 @@ pub use node::{
 pub use opening::{Backings, SCRATCH};
 pub use rate_limit::{below_limits, limited, split_limits};
 pub use shared::SharedHalves;
-pub use target::{Plan, absolute, target};
+pub use target::{Plan, absolute, export_name, target};
 pub use volume::Volume;

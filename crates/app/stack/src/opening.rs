@@ -9,8 +9,8 @@ use crate::memory::{
     MEMORY_MIN, cache_memory, check_dirty, geometry_for, memory, memory_failure, useful_bytes,
 };
 use crate::node::{
-    Backing, CacheNode, FileBacking, Former, Identity, ModelNode, NullNode, OpenNode, Opened,
-    RamNode, Unkept, open_layer, open_model, open_pool, open_stripe,
+    Backing, CacheNode, FileBacking, Former, Identity, ModelNode, NbdBacking, NullNode, OpenNode,
+    Opened, RamNode, Unkept, open_layer, open_model, open_pool, open_stripe,
 };
 use crate::planted::{Bug, planted};
 use crate::setup_lane::SetupLane;
@@ -76,19 +76,24 @@ fn reason_to_drop(watched: &io::Result<bool>) -> Option<&'static str> {
     }
 }
 
-/// Returns the built-in backing for a leaf of a spec: a file.
+/// Returns the built-in backing for a leaf of a spec: a file or an NBD export.
 fn built_in(spec: &Spec, flags: &OpenFlags) -> Option<Box<dyn Backing>> {
-    let Spec::File { path, read_only, buffered } = spec else { return None };
-    Some(Box::new(FileBacking {
-        path: path.clone(),
-        options: OpenOptions {
-            read_only: *read_only,
-            buffered: *buffered,
-            ..OpenOptions::default()
-        },
-        is_raw: flags.raw,
-        device: flags.device.clone(),
-    }))
+    match spec {
+        Spec::File { path, read_only, buffered } => Some(Box::new(FileBacking {
+            path: path.clone(),
+            options: OpenOptions {
+                read_only: *read_only,
+                buffered: *buffered,
+                ..OpenOptions::default()
+            },
+            is_raw: flags.raw,
+            device: flags.device.clone(),
+        })),
+        Spec::Nbd { uri, read_only } => {
+            Some(Box::new(NbdBacking { uri: uri.clone(), read_only: *read_only }))
+        }
+        _ => None,
+    }
 }
 
 impl<'a> Opening<'a> {
@@ -147,7 +152,7 @@ impl<'a> Opening<'a> {
             return self.open_backing(&*backing, is_bottom);
         }
         Ok(match spec {
-            Spec::File { .. } => unreachable!("it is a built-in backing"),
+            Spec::File { .. } | Spec::Nbd { .. } => unreachable!("it is a built-in backing"),
             Spec::Ram { size } => {
                 let memory = memory("overdrive ram", size.0, HugePages::Never, self.progress)?;
                 let ram = Ram::from_memory(memory.memory().clone(), size.0 / SECTOR, GRAIN);
@@ -389,7 +394,7 @@ impl<'a> Opening<'a> {
                 ));
                 return CacheSpec { write: WriteMode::Through, ..spec.clone() };
             }
-            Ok(_) | Err(Unkept::Process | Unkept::Empty) => {}
+            Ok(_) | Err(Unkept::Process | Unkept::Empty | Unkept::OnlyRead) => {}
         }
         spec.clone()
     }

@@ -3,6 +3,7 @@
 use crate::failure::{Exit, Failure};
 use crate::rate_limit::{below_limits, split_limits};
 use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};
+use nbd::client::{ExportAddress, ServerSocket};
 use std::path::PathBuf;
 
 /// Options of a volume besides its backing.
@@ -23,9 +24,9 @@ pub struct Plan {
 /// Size of a stripe's chunks.
 const CHUNK: Size = Size(64 << 10);
 
-/// Returns the stack for a backing: a path, `ram:SIZE`, `null:SIZE`, `model:NAME[?KEY=VALUE&...]`,
-/// several paths as `pool:PATH,PATH` or `stripe:PATH,PATH`, or any of these with a limited rate as
-/// `limit:KEY=VALUE,...:BACKING`.
+/// Returns the stack for a backing: a path, the URI of an NBD export, `ram:SIZE`, `null:SIZE`,
+/// `model:NAME[?KEY=VALUE&...]`, several paths as `pool:PATH,PATH` or `stripe:PATH,PATH`, or any of
+/// these with a limited rate as `limit:KEY=VALUE,...:BACKING`.
 ///
 /// # Errors
 /// Usage, with a correction, for anything else.
@@ -62,10 +63,16 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
         Spec::Ram { size: size(rest)? }
     } else if let Some(rest) = backing.strip_prefix("null:") {
         Spec::Null { size: size(rest)? }
-    } else if backing.starts_with("nbd://") || backing.starts_with("nbd+unix://") {
+    } else if is_uri(backing) {
+        if plan.buffered {
+            return Err(usage(format!("{backing}: --buffered is for images and devices")));
+        }
+        ExportAddress::parse(backing).map_err(|form| usage(format!("{backing}: {form}")))?;
+        Spec::Nbd { uri: backing.to_owned(), read_only: plan.read_only }
+    } else if backing.starts_with("nbds://") || backing.starts_with("nbds+unix://") {
         return Err(usage(format!(
-            "{backing}: this version has no NBD client; mount the remote volume as a file with \
-             'nbdfuse FILE URI' and serve that file"
+            "{backing}: this version has no TLS; mount the remote volume as a file with 'nbdfuse \
+             FILE URI' and serve that file"
         )));
     } else if backing.starts_with("model:") {
         if plan.read_only || plan.buffered {
@@ -93,6 +100,35 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
     Ok(spec)
 }
 
+/// Whether a backing is the URI of an NBD export.
+fn is_uri(backing: &str) -> bool {
+    backing.starts_with("nbd://") || backing.starts_with("nbd+unix://")
+}
+
+/// Returns a name for a volume whose backing is an NBD export: the export's own, or that of its
+/// server. None: it is another backing.
+pub fn export_name(backing: &str) -> Option<String> {
+    let address = ExportAddress::parse(below_limits(backing)).ok()?;
+    let of_socket = || match &address.socket {
+        ServerSocket::Unix(path) => path.file_stem().map(|stem| stem.to_string_lossy().into()),
+        ServerSocket::Tcp { host, .. } => Some(host.clone()),
+    };
+    let name = address.export.rsplit('/').next().filter(|name| !name.is_empty());
+    name.map(str::to_owned).or_else(of_socket)
+}
+
+/// Returns the URI of an export with the path of its socket made absolute.
+fn absolute_uri(uri: &str) -> String {
+    match ExportAddress::parse(uri) {
+        Ok(ExportAddress { socket: ServerSocket::Unix(path), export }) => {
+            let path = std::path::absolute(&path).unwrap_or(path);
+            ExportAddress { socket: ServerSocket::Unix(path), export }.to_string()
+        }
+        Ok(address) => address.to_string(),
+        Err(_) => uri.to_owned(),
+    }
+}
+
 /// Returns a backing as users write it, with its paths made absolute for programs with another
 /// working directory.
 pub fn absolute(backing: &str) -> String {
@@ -112,6 +148,9 @@ pub fn absolute(backing: &str) -> String {
             });
             return format!("{kind}{}", members.collect::<Vec<_>>().join(","));
         }
+    }
+    if is_uri(backing) {
+        return absolute_uri(backing);
     }
     match ["ram:", "null:", "model:"].iter().any(|kind| backing.starts_with(kind)) {
         true => backing.to_owned(),
@@ -135,9 +174,24 @@ mod tests {
             absolute("limit:iops=1:stripe:a,b"),
             format!("limit:iops=1:stripe:{here}/a,{here}/b")
         );
-        for other in ["ram:1G", "null:1G", "model:samsung-840-evo-250?seed=1"] {
+        let exports = ["nbd://host:10809/disk", "nbd+unix:///a?socket=/run/a.sock"];
+        let others = ["ram:1G", "null:1G", "model:samsung-840-evo-250?seed=1"];
+        for other in others.into_iter().chain(exports) {
             assert_eq!(absolute(other), other);
         }
+        let relative = absolute("limit:iops=1:nbd+unix:///a?socket=a.sock");
+        assert!(relative.starts_with("limit:iops=1:nbd+unix:///a?socket=/"), "{relative}");
+        assert!(relative.ends_with("/a.sock"), "{relative}");
+    }
+
+    #[test]
+    fn a_volume_over_an_export_has_its_name() {
+        let name = |backing: &str| export_name(backing);
+        assert_eq!(name("nbd://host/db").as_deref(), Some("db"));
+        assert_eq!(name("limit:iops=1:nbd://host/a/b%20c").as_deref(), Some("b c"));
+        assert_eq!(name("nbd://host:99/").as_deref(), Some("host"));
+        assert_eq!(name("nbd+unix:///?socket=/run/db.sock").as_deref(), Some("db"));
+        assert_eq!(name("/srv/db.img"), None);
     }
 
     #[test]
@@ -153,7 +207,9 @@ mod tests {
             "null:8388608T",
             "ram:8388608T",
             "",
-            "nbd://host",
+            "nbd://",
+            "nbd+unix:///disk",
+            "nbds://host/disk",
             "model:x",
             "pool:",
             "pool:a",
@@ -170,9 +226,11 @@ mod tests {
         let read_only = Plan { read_only: true, ..Plan::default() };
         assert!(target("model:samsung-840-evo-250", &read_only).is_err());
         let buffered = Plan { buffered: true, ..Plan::default() };
-        for backing in ["model:samsung-840-evo-250", "ram:1M", "null:1M"] {
+        for backing in ["model:samsung-840-evo-250", "ram:1M", "null:1M", "nbd://host/"] {
             assert!(target(backing, &buffered).is_err(), "{backing}");
         }
+        let export = target("nbd://host/", &read_only).expect("a good URI");
+        assert_eq!(export, Spec::Nbd { uri: "nbd://host/".into(), read_only: true });
         let pool = target("pool:a.img,missing,b.img", &plan).expect("three members");
         let Spec::Pool { members } = &pool else { panic!("{pool:?}") };
         assert_eq!(members.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);

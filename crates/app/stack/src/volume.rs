@@ -211,7 +211,8 @@ impl Volume {
     /// there can be none, and the backing is not memory of this process.
     pub fn outlives_exec(&self) -> bool {
         if let Err(unkept) = self.node().keepable() {
-            return unkept == Unkept::Empty && self.cache().is_none();
+            let is_empty = unkept == Unkept::Empty && self.cache().is_none();
+            return is_empty || unkept == Unkept::OnlyRead;
         }
         let by_holder = |keeper: &Keeper| keeper.owner_socket().is_some() && is_alive(keeper);
         match (&*self.keeper.borrow(), self.cache()) {

@@ -179,6 +179,14 @@ pub enum Spec {
         #[serde(default)]
         buffered: bool,
     },
+    /// An export of an NBD server.
+    Nbd {
+        /// Its URI.
+        uri: String,
+        /// Whether changes are refused.
+        #[serde(default)]
+        read_only: bool,
+    },
     /// A volume in memory.
     Ram {
         /// Its size.
@@ -240,9 +248,11 @@ impl Spec {
     /// The devices directly below this one, in order. Missing members are left out.
     pub fn children(&self) -> Vec<&Spec> {
         match self {
-            Spec::File { .. } | Spec::Ram { .. } | Spec::Null { .. } | Spec::Model { .. } => {
-                Vec::new()
-            }
+            Spec::File { .. }
+            | Spec::Nbd { .. }
+            | Spec::Ram { .. }
+            | Spec::Null { .. }
+            | Spec::Model { .. } => Vec::new(),
             Spec::Pool { members } => members.iter().flatten().collect(),
             Spec::Stripe { members, .. } => members.iter().collect(),
             Spec::Delay { below, .. }

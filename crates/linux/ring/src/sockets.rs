@@ -110,19 +110,37 @@ impl Ring {
         offset: usize,
         length: usize,
     ) -> Result<usize> {
-        let mut at_once = self.receive_polling(socket, memory, offset, length).await;
+        let received = match self.receive_polling(socket, memory, offset, length).await {
+            Some(result) if result < 0 => Err(failure(result, "receive")),
+            Some(result) => Ok(result as usize),
+            None => self.receive_sleeping(socket, memory, offset, length).await,
+        };
+        if received.is_ok() {
+            self.0.idle.record_arrival(self.lane(), socket.as_raw_fd());
+        }
+        received
+    }
+
+    /// Same as [`Ring::receive`], for replies of a server: they are no arrivals of requests, so the
+    /// loop neither polls for them nor counts them.
+    ///
+    /// # Errors
+    /// As [`Ring::receive`].
+    ///
+    /// # Panics
+    /// As [`Ring::receive`].
+    pub async fn receive_sleeping(
+        &self,
+        socket: &File,
+        memory: &Arc<Memory>,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize> {
         loop {
-            let result = match at_once.take() {
-                Some(result) => result,
-                None => self.start_receive(socket, memory, offset, length, 0).await,
-            };
-            if must_restart(result) {
-                self.lane().rest().await;
-            } else if result < 0 {
-                return Err(failure(result, "receive"));
-            } else {
-                self.0.idle.record_arrival(self.lane(), socket.as_raw_fd());
-                return Ok(result as usize);
+            match self.start_receive(socket, memory, offset, length, 0).await {
+                passing if must_restart(passing) => self.lane().rest().await,
+                error if error < 0 => return Err(failure(error, "receive")),
+                bytes => return Ok(bytes as usize),
             }
         }
     }

@@ -10,18 +10,28 @@ use std::sync::Arc;
 pub struct Socket {
     ring: Ring,
     file: File,
+    /// Whether the other side is a server, whose replies are received.
+    is_to_server: bool,
 }
 
 impl Socket {
     /// Creates the lane's handle on a socket, which must be a blocking one ([`Ring::accept`]).
     pub fn new(ring: &Ring, file: File) -> Socket {
-        Socket { ring: ring.clone(), file }
+        Socket { ring: ring.clone(), file, is_to_server: false }
+    }
+
+    /// Same as [`Socket::new`], for a connection to the server of a backing.
+    pub fn to_server(ring: &Ring, file: File) -> Socket {
+        Socket { ring: ring.clone(), file, is_to_server: true }
     }
 }
 
 impl Wire for Socket {
     async fn receive(&self, memory: &Arc<Memory>, offset: usize, length: usize) -> Result<usize> {
-        self.ring.receive(&self.file, memory, offset, length).await
+        match self.is_to_server {
+            true => self.ring.receive_sleeping(&self.file, memory, offset, length).await,
+            false => self.ring.receive(&self.file, memory, offset, length).await,
+        }
     }
 
     async fn send(&self, parts: &[Part]) -> Result {

@@ -28,6 +28,7 @@ struct ReportState {
     errors_due_ns: u64,
     failed: bool,
     stalled: bool,
+    damaged: bool,
 }
 
 impl Watch {
@@ -68,6 +69,7 @@ impl Watch {
             let errors = self.service.errors();
             if let Some(news) = reported.of_errors(errors, retried, lane.now(), stopped) {
                 crate::complain!(volume = name, "overdrive: {name}: {news}");
+                self.report_damage(&mut reported);
             }
             match reported.of_failure(failed) {
                 Some(news) if failed => {
@@ -81,6 +83,14 @@ impl Watch {
                 return;
             }
             either(self.service.ended.after(seen), lane.sleep_until(lane.now() + PERIOD_NS)).await;
+        }
+    }
+
+    /// Reports damage to the backing, which explains its errors, once.
+    fn report_damage(&self, reported: &mut ReportState) {
+        if let Some(damage) = self.service.volume.damage().filter(|_| !reported.damaged) {
+            reported.damaged = true;
+            crate::complain!("overdrive: {damage}");
         }
     }
 

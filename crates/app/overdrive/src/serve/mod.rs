@@ -43,10 +43,12 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// An image, a block device, ram:SIZE, null:SIZE; model:NAME[?size=SIZE&seed=N&state=STATE], a
-    /// modelled drive; pool:PATH,PATH... (see 'overdrive pool'); stripe:PATH,PATH...; one of these
-    /// behind limit:iops=N,bandwidth=SIZE,burst=TIME: with at most N requests and SIZE bytes per
-    /// second; with --config, one of its volumes.
+    /// An image, a block device, ram:SIZE, null:SIZE; nbd://HOST:PORT/EXPORT or
+    /// nbd+unix:///EXPORT?socket=PATH, an NBD export, with --read-only;
+    /// model:NAME[?size=SIZE&seed=N&state=STATE], a modelled drive; pool:PATH,PATH... (see
+    /// 'overdrive pool'); stripe:PATH,PATH...; one of these behind
+    /// limit:iops=N,bandwidth=SIZE,burst=TIME: with at most N requests and SIZE bytes per second;
+    /// with --config, one of its volumes.
     #[arg(required_unless_present = "config")]
     backing: Option<String>,
 
@@ -199,6 +201,9 @@ impl Arguments {
 
 /// Returns a volume's name, from its backing's.
 pub(crate) fn name_of(backing: &str) -> String {
+    if let Some(name) = stack::export_name(backing) {
+        return name.replace(':', "-");
+    }
     // Without the parameters of this instance: limits, and those of a modelled drive.
     let backing = stack::below_limits(backing);
     let drive = backing.strip_prefix("model:").and_then(|rest| rest.split('?').next());
@@ -475,6 +480,8 @@ mod tests {
             ("limit:iops=2:limit:iops=1:pool:/srv/a.img,/srv/b.img", "pool-a"),
             ("limit:bandwidth=1M:model:samsung-840-evo-250?size=1G", "samsung-840-evo-250"),
             ("ram:1G", "ram-1G"),
+            ("nbd://host/db", "db"),
+            ("limit:iops=1:nbd://10.0.0.1:99/", "10.0.0.1"),
         ] {
             assert_eq!(name_of(backing), name);
         }

@@ -39,6 +39,7 @@ mod metrics;
 mod mistakes;
 mod model;
 mod mounted;
+mod network;
 mod operator;
 mod options;
 mod ordered;

@@ -3,7 +3,7 @@
 //! ```text
 //!   Spec (plain data)  --open-->  OpenNode, one file each  --attach(&ring)-->  a Stack for a lane
 //!
-//!     file ram null model     backings: no children
+//!     file nbd ram null model backings: no children
 //!     pool stripe             one backing of several
 //!     layer cache             layers: one child, whose identity and descriptors they return
 //! ```
@@ -20,6 +20,7 @@ mod file;
 mod layer;
 mod memory;
 mod model;
+mod nbd;
 mod pool;
 mod stripe;
 
@@ -29,6 +30,7 @@ pub(crate) use file::FileBacking;
 pub(crate) use layer::open as open_layer;
 pub(crate) use memory::{NullNode, RamNode};
 pub(crate) use model::{ModelNode, open as open_model};
+pub(crate) use nbd::NbdBacking;
 pub use pool::create_pool;
 pub(crate) use pool::{PoolNode, open as open_pool};
 pub(crate) use stripe::open as open_stripe;
@@ -73,6 +75,8 @@ pub enum Unkept {
     Process,
     /// It has no contents.
     Empty,
+    /// It is only read, so that nothing of it needs to be retained.
+    OnlyRead,
     /// Another reason, as a sentence without a full stop. A cache above it does not absorb writes.
     Other(String),
 }
@@ -83,6 +87,7 @@ impl fmt::Display for Unkept {
             Unkept::Several => "it lies on several devices",
             Unkept::Process => "it is memory of this process",
             Unkept::Empty => "it has no contents",
+            Unkept::OnlyRead => "it is only read",
             Unkept::Other(reason) => reason,
         })
     }

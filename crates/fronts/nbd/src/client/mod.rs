@@ -8,18 +8,27 @@
 //!
 //! [`Connection`] runs the core on a socket, for tests and tools: it sends many requests and
 //! receives replies in any order. [`Remote`] makes the core a block device of a lane, over any
-//! wire.
+//! wire; [`Link`] is such a device that outlives its connections, which [`dial()`] makes.
 
+mod address;
 mod blocking;
+mod dial;
 mod fault;
+mod link;
 mod negotiation;
 mod remote;
+mod remote_limits;
 mod replies;
+mod stretches;
 mod under_way;
 
+pub use address::{ExportAddress, NBD_PORT, ServerSocket};
 pub use blocking::Connection;
+pub use dial::{ATTEMPT_NS, Resolved, dial};
 pub use fault::Fault;
+pub use link::{Damage, Dial, Link, LinkShared, RECONNECT_NS};
 pub use negotiation::{Agreed, Negotiation, Wish};
-pub use remote::Remote;
+pub use remote::{IN_FLIGHT_MAX, Remote};
+pub use remote_limits::refusal;
 pub use replies::{Event, Replies, STATUS_BYTES_MAX};
 pub use under_way::{PIECES_MAX, UnderWay};

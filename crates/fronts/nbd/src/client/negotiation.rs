@@ -40,6 +40,19 @@ pub struct Agreed {
 }
 
 impl Agreed {
+    /// Whether another handshake had the same result. Numbers of contexts are not compared: a
+    /// server may choose others for each connection.
+    pub fn is_alike(&self, other: &Agreed) -> bool {
+        let names = |agreed: &Agreed| {
+            let mut names: Vec<String> =
+                agreed.contexts.iter().map(|context| context.1.clone()).collect();
+            names.sort();
+            names
+        };
+        (self.export, self.sizes, self.structured) == (other.export, other.sizes, other.structured)
+            && names(self) == names(other)
+    }
+
     /// Whether the export has this `NBD_FLAG_...`.
     pub fn can(&self, flag: u16) -> bool {
         self.export.flags & flag != 0

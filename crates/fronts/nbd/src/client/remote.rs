@@ -6,16 +6,19 @@
 //!   answer <-------+------------------------------receiver------+
 //! ```
 //!
-//! All requests that are queued in one round of the lane are sent together. When the connection
-//! breaks, the requests in flight and all later ones fail; it is not reopened.
+//! All requests that are queued in one round of the lane are sent together. A bounded number of
+//! requests is in flight; others wait in the order of their arrival. When the connection breaks,
+//! the requests in flight and all later ones fail; it is not reopened ([`super::Link`] does that).
 
+use super::remote_limits::limits;
+use super::stretches::stretches;
 use super::{Agreed, Event as Reply, Replies, UnderWay};
 use crate::codec::*;
 use block::Wire;
 use block::{
-    Block, Buf, Discard, Error, Extent, Fua, Kind, Limits, Memory, Part, Request, Result, SECTOR,
+    Block, Buf, Error, Extent, Kind, Limits, Memory, Part, Request, Result, SECTOR, Stretch,
 };
-use lane::{Event, Lane, Ticket};
+use lane::{Event, Full, Lane, Ticket};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -23,18 +26,30 @@ use std::sync::Arc;
 
 /// Maximum number of bytes per send or receive.
 const STAGE_BYTES: usize = 1 << 20;
-/// Maximum transfer if the server sends no limit: every server accepts this.
-const TRANSFER_BYTES: u32 = 32 << 20;
+/// Maximum number of requests in flight on a connection. Servers execute far fewer at a time.
+pub const IN_FLIGHT_MAX: usize = 128;
 /// Maximum length of requests other than reads and writes, as lengths have 32 bits.
 const RANGE_SECTORS: u32 = 1 << 21;
 
 const LOST: Error = Error::new(Kind::Io, "reach the NBD server: the connection has ended");
-const NONSENSE: Error = Error::new(Kind::Io, "understand the NBD server: it breaks the protocol");
+pub(super) const NONSENSE: Error =
+    Error::new(Kind::Io, "understand the NBD server: it breaks the protocol");
 
-/// A request that was sent or queued, and the destination of its answer.
+/// The extents of a block status, once they have arrived.
+type Extents = Rc<RefCell<Vec<Descriptor>>>;
+
+/// The payload of a request, or the destination of its answer.
+enum Payload {
+    None,
+    From(Buf),
+    Into(Buf),
+    Extents(Extents),
+}
+
+/// A request that was sent or queued.
 struct PendingRequest {
     ticket: u64,
-    into: Option<Buf>,
+    payload: Payload,
 }
 
 /// A request in the send queue.
@@ -47,12 +62,42 @@ struct Queued {
 }
 
 struct State {
+    /// The requests in flight, by their cookies.
     pending: Vec<Option<PendingRequest>>,
+    /// Free cookies.
     free: Vec<usize>,
+    /// Tickets of the requests that wait for a cookie, in the order of their arrival.
+    waiting: VecDeque<u64>,
     under_way: UnderWay,
     replies: Replies,
     queue: VecDeque<Queued>,
     broken: Option<Error>,
+    /// Whether the farewell follows the queued requests.
+    is_leaving: bool,
+}
+
+impl State {
+    fn new(agreed: &Agreed) -> State {
+        let contexts = agreed.contexts.iter().map(|context| context.0).collect();
+        State {
+            pending: std::iter::repeat_with(|| None).take(IN_FLIGHT_MAX).collect(),
+            free: (0..IN_FLIGHT_MAX).rev().collect(),
+            waiting: VecDeque::with_capacity(IN_FLIGHT_MAX),
+            under_way: UnderWay::with_capacity(IN_FLIGHT_MAX),
+            replies: Replies::new(agreed.structured, contexts),
+            queue: VecDeque::with_capacity(IN_FLIGHT_MAX),
+            broken: None,
+            is_leaving: false,
+        }
+    }
+
+    /// Returns the destination of a read's data.
+    fn destination(&self, cookie: u64) -> Result<&Buf> {
+        match &self.pending[cookie as usize] {
+            Some(PendingRequest { payload: Payload::Into(buf), .. }) => Ok(buf),
+            _ => Err(NONSENSE),
+        }
+    }
 }
 
 struct Shared<W> {
@@ -67,30 +112,8 @@ struct Shared<W> {
 pub struct Remote<W: Wire> {
     shared: Rc<Shared<W>>,
     limits: Limits,
-}
-
-fn limits(agreed: &Agreed) -> Limits {
-    let sizes = agreed.sizes;
-    let logical = sizes.map_or(1, |sizes| sizes.min).max(SECTOR as u32);
-    let io_max = sizes.map_or(TRANSFER_BYTES, |sizes| sizes.max).min(TRANSFER_BYTES);
-    let zeroes = agreed.can(NBD_FLAG_SEND_WRITE_ZEROES);
-    let plain = Limits::plain(agreed.export.bytes / SECTOR, SECTOR as u32);
-    Limits {
-        sectors: plain.sectors / u64::from(logical / SECTOR as u32)
-            * u64::from(logical / SECTOR as u32),
-        block_logical_bytes: logical,
-        block_physical_bytes: plain.block_physical_bytes.max(logical),
-        io_best_bytes: sizes.map_or(plain.io_best_bytes, |sizes| sizes.preferred.max(logical)),
-        io_max_bytes: io_max.max(logical),
-        flush_needed: agreed.can(NBD_FLAG_SEND_FLUSH),
-        fua: if agreed.can(NBD_FLAG_SEND_FUA) { Fua::Native } else { Fua::None },
-        // The protocol does not define reads after a trim; write-zeroes may free space too.
-        discard: if zeroes { Discard::Zeroes } else { Discard::Ignored },
-        zero_fast: zeroes,
-        rotational: agreed.can(NBD_FLAG_ROTATIONAL),
-        read_only: agreed.can(NBD_FLAG_READ_ONLY),
-        ..plain
-    }
+    /// Whether the server reports block status.
+    has_status: bool,
 }
 
 impl<W: Wire> Remote<W> {
@@ -99,28 +122,49 @@ impl<W: Wire> Remote<W> {
     /// # Panics
     /// If the lane has fewer than two free task slots.
     pub fn from_wire(lane: &Lane, wire: W, agreed: &Agreed) -> Remote<W> {
-        let contexts = agreed.contexts.iter().map(|context| context.0).collect();
-        let state = State {
-            pending: Vec::new(),
-            free: Vec::new(),
-            under_way: UnderWay::default(),
-            replies: Replies::new(agreed.structured, contexts),
-            queue: VecDeque::new(),
-            broken: None,
-        };
-        let state = RefCell::new(state);
-        let shared = Rc::new(Shared { lane: lane.clone(), wire, state, queued: Event::new() });
-        lane.spawn(send(shared.clone())).expect("the lane has room for a sender");
-        lane.spawn(receive(shared.clone())).expect("the lane has room for a receiver");
-        Remote { shared, limits: limits(agreed) }
+        Remote::try_from_wire(lane, wire, agreed).expect("the lane has room for two tasks")
     }
 
-    async fn ask(&self, command: u16, flags: u16, at: Extent, buf: Option<Buf>) -> Result {
-        let ticket = self.shared.queue(command, flags, at, buf)?;
+    /// Same as [`Remote::from_wire`].
+    ///
+    /// # Errors
+    /// The lane has fewer than two free task slots; the wire is closed.
+    pub fn try_from_wire(
+        lane: &Lane,
+        wire: W,
+        agreed: &Agreed,
+    ) -> std::result::Result<Remote<W>, Full> {
+        let state = RefCell::new(State::new(agreed));
+        let shared = Rc::new(Shared { lane: lane.clone(), wire, state, queued: Event::new() });
+        lane.spawn(send(shared.clone()))?;
+        if let Err(full) = lane.spawn(receive(shared.clone())) {
+            shared.fail(LOST);
+            return Err(full);
+        }
+        let allocation = agreed.contexts.iter().find(|context| context.1 == ALLOCATION_CONTEXT);
+        let has_status = allocation.is_some();
+        Ok(Remote { shared, limits: limits(agreed), has_status })
+    }
+
+    /// Returns the reason why the connection has ended. None: it has not.
+    pub fn ended(&self) -> Option<Error> {
+        self.shared.state.borrow().broken
+    }
+
+    /// Sends the farewell behind the requests that are queued, and ends the connection. Requests in
+    /// flight fail.
+    pub fn leave(&self) {
+        self.shared.state.borrow_mut().is_leaving = true;
+        self.shared.queued.notify();
+    }
+
+    async fn ask(&self, command: u16, flags: u16, at: Extent, payload: Payload) -> Result {
+        let cookie = self.shared.cookie().await?;
+        let ticket = self.shared.queue(cookie, command, flags, at, payload)?;
         match ticket.await {
             0 => Ok(()),
             1.. => Err(self.shared.state.borrow().broken.unwrap_or(LOST)),
-            errno => Err(Error::from_errno(-errno as i32, doing(command))),
+            errno => Err(refused(command, -errno as i32)),
         }
     }
 
@@ -130,7 +174,7 @@ impl<W: Wire> Remote<W> {
         while done < at.count {
             let count = (at.count - done).min(RANGE_SECTORS);
             let part = Extent::new(at.first + u64::from(done), count);
-            self.ask(NBD_CMD_WRITE_ZEROES, flags, part, None).await?;
+            self.ask(NBD_CMD_WRITE_ZEROES, flags, part, Payload::None).await?;
             done += count;
         }
         Ok(())
@@ -144,10 +188,21 @@ impl<W: Wire> Remote<W> {
         while done < at.count {
             let count = (at.count - done).min(zeros.sectors());
             let part = Extent::new(at.first + u64::from(done), count);
-            self.ask(NBD_CMD_WRITE, flags, part, Some(zeros.part(0, count))).await?;
+            let from = Payload::From(zeros.part(0, count));
+            self.ask(NBD_CMD_WRITE, flags, part, from).await?;
             done += count;
         }
         Ok(())
+    }
+}
+
+/// Returns the error of a request that the server has refused.
+fn refused(command: u16, errno: i32) -> Error {
+    let error = Error::from_errno(errno, doing(command));
+    match command {
+        // No other kind is valid for a read.
+        NBD_CMD_READ => Error { kind: Kind::Io, ..error },
+        _ => error,
     }
 }
 
@@ -156,6 +211,7 @@ fn doing(command: u16) -> &'static str {
         NBD_CMD_READ => "read from the NBD server",
         NBD_CMD_WRITE => "write to the NBD server",
         NBD_CMD_FLUSH => "flush the NBD server's export",
+        NBD_CMD_BLOCK_STATUS => "get the block status of the NBD server's export",
         _ => "zero a part of the NBD server's export",
     }
 }
@@ -171,12 +227,12 @@ impl<W: Wire> Block for Remote<W> {
 
     async fn run(&self, request: Request) -> Result {
         match request {
-            Request::Read { at, into } => self.ask(NBD_CMD_READ, 0, at, Some(into)).await,
+            Request::Read { at, into } => self.ask(NBD_CMD_READ, 0, at, Payload::Into(into)).await,
             Request::Write { at, from, fua } => {
-                self.ask(NBD_CMD_WRITE, flag_of(fua), at, Some(from)).await
+                self.ask(NBD_CMD_WRITE, flag_of(fua), at, Payload::From(from)).await
             }
             Request::Flush if !self.limits.flush_needed => Ok(()),
-            Request::Flush => self.ask(NBD_CMD_FLUSH, 0, Extent::new(0, 0), None).await,
+            Request::Flush => self.ask(NBD_CMD_FLUSH, 0, Extent::new(0, 0), Payload::None).await,
             Request::Discard { at } if self.limits.zero_fast => self.zero(at, 0).await,
             Request::Discard { .. } | Request::Advise { .. } => Ok(()),
             Request::Zero { at, fua, may_unmap } if self.limits.zero_fast => {
@@ -186,25 +242,60 @@ impl<W: Wire> Block for Remote<W> {
             Request::Zero { at, fua, .. } => self.write_zeros(at, flag_of(fua)).await,
         }
     }
+
+    async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        if !self.has_status {
+            return Ok(vec![Stretch::data(at.count)]);
+        }
+        let extents = Extents::default();
+        let part = Extent::new(at.first, at.count.min(RANGE_SECTORS));
+        let payload = Payload::Extents(extents.clone());
+        self.ask(NBD_CMD_BLOCK_STATUS, 0, part, payload).await?;
+        let extents = extents.take();
+        Ok(stretches(&extents, part.count))
+    }
 }
 
 impl<W: Wire> Shared<W> {
-    fn queue(&self, command: u16, flags: u16, at: Extent, buf: Option<Buf>) -> Result<Ticket> {
+    /// Returns a free cookie, once there is one.
+    async fn cookie(&self) -> Result<usize> {
+        let ticket = {
+            let mut state = self.state.borrow_mut();
+            if let Some(error) = state.broken {
+                return Err(error);
+            }
+            if let Some(cookie) = state.free.pop() {
+                return Ok(cookie);
+            }
+            let ticket = self.lane.ticket(None);
+            state.waiting.push_back(ticket.number());
+            ticket
+        };
+        let cookie = ticket.await;
+        let ended = || self.state.borrow().broken.unwrap_or(LOST);
+        usize::try_from(cookie).map_err(|_| ended())
+    }
+
+    fn queue(
+        &self,
+        cookie: usize,
+        command: u16,
+        flags: u16,
+        at: Extent,
+        payload: Payload,
+    ) -> Result<Ticket> {
         let mut state = self.state.borrow_mut();
         if let Some(error) = state.broken {
             return Err(error);
         }
         let ticket = self.lane.ticket(None);
-        let (into, from) = if command == NBD_CMD_READ { (buf, None) } else { (None, buf) };
-        let asked = Some(PendingRequest { ticket: ticket.number(), into });
-        let place = state.free.pop().unwrap_or(state.pending.len());
-        if place == state.pending.len() {
-            state.pending.push(asked);
-        } else {
-            state.pending[place] = asked;
-        }
+        let (payload, from) = match payload {
+            Payload::From(buf) => (Payload::None, Some(buf)),
+            payload => (payload, None),
+        };
+        state.pending[cookie] = Some(PendingRequest { ticket: ticket.number(), payload });
         let (offset, length) = (at.first * SECTOR, at.count * SECTOR as u32);
-        let header = RequestHeader { flags, command, cookie: place as u64, offset, length };
+        let header = RequestHeader { flags, command, cookie: cookie as u64, offset, length };
         state.under_way.note(&header);
         let header = header.encode();
         state.queue.push_back(Queued { header, is_headed: false, from, staged: 0 });
@@ -220,6 +311,9 @@ impl<W: Wire> Shared<W> {
         state.queue.clear();
         for asked in state.pending.iter_mut().filter_map(Option::take) {
             self.lane.complete(asked.ticket, 1);
+        }
+        for waiting in state.waiting.drain(..) {
+            self.lane.complete(waiting, -1);
         }
         drop(state);
         self.wire.shutdown();
@@ -254,43 +348,73 @@ impl<W: Wire> Shared<W> {
             }
             state.queue.pop_front();
         }
+        if used == 0 && state.is_leaving {
+            stage.write(0, &FAREWELL.encode());
+            used = REQUEST_BYTES;
+        }
         Some(used)
+    }
+
+    /// Whether the farewell is the next message.
+    fn is_last(&self) -> bool {
+        let state = self.state.borrow();
+        state.is_leaving && state.queue.is_empty()
+    }
+
+    /// Ends an answered request, and gives its cookie to the next one.
+    fn end(&self, state: &mut State, cookie: u64, error: u32) -> Result {
+        let done = state.pending[cookie as usize].take().ok_or(NONSENSE)?;
+        match state.waiting.pop_front() {
+            Some(next) => self.lane.complete(next, cookie as i64),
+            None => state.free.push(cookie as usize),
+        }
+        self.lane.complete(done.ticket, -i64::from(error));
+        Ok(())
     }
 
     /// Parses received bytes and ends the answered requests.
     fn take(&self, stage: &Buf, bytes: &[u8]) -> Result {
         let mut state = self.state.borrow_mut();
-        let State { pending, free, under_way, replies, .. } = &mut *state;
         let mut input = bytes;
         loop {
-            let event = replies.take(&mut input, under_way).map_err(|_| NONSENSE)?;
-            let into = |cookie: u64| pending[cookie as usize].as_ref()?.into.as_ref();
-            match event {
+            let State { replies, under_way, .. } = &mut *state;
+            match replies.take(&mut input, under_way).map_err(|_| NONSENSE)? {
                 None => return Ok(()),
                 Some(Reply::Data { cookie, at, bytes: data }) => {
                     let from = bytes.len() - input.len() - data.len();
-                    let into = into(cookie).ok_or(NONSENSE)?;
-                    into.copy_bytes_from(at as usize, stage, from, data.len());
+                    state.destination(cookie)?.copy_bytes_from(
+                        at as usize,
+                        stage,
+                        from,
+                        data.len(),
+                    );
                 }
                 Some(Reply::Zeros { cookie, at, length }) => {
-                    into(cookie).ok_or(NONSENSE)?.zero_bytes(at as usize, length as usize);
+                    state.destination(cookie)?.zero_bytes(at as usize, length as usize);
                 }
-                Some(Reply::Status { .. }) => return Err(NONSENSE),
-                Some(Reply::Done { cookie, error }) => {
-                    let place = cookie as usize;
-                    let done = pending[place].take().ok_or(NONSENSE)?;
-                    free.push(place);
-                    self.lane.complete(done.ticket, -i64::from(error));
+                Some(Reply::Status { cookie, extents: found, .. }) => {
+                    match &state.pending[cookie as usize] {
+                        Some(PendingRequest { payload: Payload::Extents(extents), .. }) => {
+                            *extents.borrow_mut() = found;
+                        }
+                        _ => return Err(NONSENSE),
+                    }
                 }
+                Some(Reply::Done { cookie, error }) => self.end(&mut state, cookie, error)?,
             }
         }
     }
 }
 
+/// Announces the end of the connection. It is not answered.
+const FAREWELL: RequestHeader =
+    RequestHeader { flags: 0, command: NBD_CMD_DISC, cookie: 0, offset: 0, length: 0 };
+
 async fn send<W: Wire>(shared: Rc<Shared<W>>) {
     let stage = Arc::new(Memory::heap(STAGE_BYTES));
     loop {
         let seen = shared.queued.seen();
+        let is_last = shared.is_last();
         let Some(length) = shared.fill(&stage) else { return };
         if length == 0 {
             shared.queued.after(seen).await;
@@ -299,7 +423,7 @@ async fn send<W: Wire>(shared: Rc<Shared<W>>) {
             continue;
         }
         let part = Part { memory: stage.clone(), offset: 0, length };
-        if shared.wire.send(&[part]).await.is_err() {
+        if shared.wire.send(&[part]).await.is_err() || is_last {
             return shared.fail(LOST);
         }
     }

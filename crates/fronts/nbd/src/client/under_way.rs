@@ -97,6 +97,13 @@ pub struct UnderWay {
 }
 
 impl UnderWay {
+    /// Returns an empty table with room for this number of requests.
+    pub fn with_capacity(requests: usize) -> UnderWay {
+        UnderWay {
+            table: HashMap::with_capacity_and_hasher(requests, BuildHasherDefault::default()),
+        }
+    }
+
     /// Records a request that is being sent. The client chooses the cookie, and may reuse it once
     /// the request is answered.
     ///

@@ -3,11 +3,13 @@
 //!
 //! To write missing seeds: `OVERDRIVE_WRITE_SEEDS=1 cargo test -p nbd --test replay`. To search
 //! further, run the fuzzer at the root of the workspace, with cargo-fuzz installed:
-//! `RUSTC_BOOTSTRAP=1 cargo fuzz run connection` (or `codec`, or `client`).
+//! `RUSTC_BOOTSTRAP=1 cargo fuzz run connection` (or `codec`, or `client`). The target `device` has
+//! the corpus of `client`: `cargo fuzz run device fuzz/corpus/client`.
 
 mod client;
 mod codec;
 mod connection;
+mod device;
 mod seeds;
 
 use lane::Random;
@@ -108,4 +110,11 @@ fn parsers_survive_the_corpus_and_its_mutations() {
 #[test]
 fn clients_survive_the_corpus_and_its_mutations() {
     mutations("client", 20_000, client::client);
+}
+
+#[test]
+fn devices_survive_the_corpus_and_its_mutations() {
+    let mut succeeded = 0;
+    mutations("client", 2_000, |input| succeeded += device::device(input));
+    assert!(succeeded > 0, "no input is a server that answers a read");
 }

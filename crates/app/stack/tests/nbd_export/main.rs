@@ -1,0 +1,105 @@
+//! An NBD export as a node of a stack, on a ring and over real sockets.
+
+mod server;
+
+use allocations::of_this_thread;
+use block::{Buf, Extent, Request, Stack};
+use lane::Lane;
+use ring::Ring;
+use server::{Conduct, pattern, start};
+use stack::{Exit, Failure, OpenFlags, Plan, Volume, target};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+const BYTES: u64 = 4 << 20;
+const SECTORS: u32 = 8;
+
+fn open(socket: &Path) -> Result<Volume, Failure> {
+    let plan = Plan { read_only: true, ..Plan::default() };
+    let spec = target(&format!("nbd+unix:///disk?socket={}", socket.display()), &plan)?;
+    Volume::open(spec, OpenFlags::default(), &mut |_, _| ())
+}
+
+/// Reads in turn, from all of the export. The futures are the lane's own, as those of a client.
+async fn read(stack: Stack, into: Buf, from: u64, count: u64) {
+    let places = BYTES / 4096;
+    for number in from..from + count {
+        let first = number * 7 % places * u64::from(SECTORS);
+        let at = Extent::new(first, SECTORS);
+        assert_eq!(stack.run(Request::Read { at, into: into.clone() }).await, Ok(()), "{number}");
+        let mut is_right = true;
+        let mut bytes = [0; 4096];
+        into.read(&mut bytes);
+        for (at, byte) in bytes.iter().enumerate() {
+            is_right &= *byte == pattern(first * 512 + at as u64);
+        }
+        assert!(is_right, "{number}");
+    }
+}
+
+#[test]
+fn a_read_allocates_nothing_once_connections_are_made() {
+    let place = tempfile::tempdir().expect("room");
+    let socket = place.path().join("socket");
+    let connections = start(&socket, Conduct { bytes: BYTES, ..Conduct::default() });
+    let volume = open(&socket).expect("a sound server");
+    let (lane, into) = (Lane::new(), Buf::new(SECTORS, 512));
+    let ring = Ring::new(&lane).expect("io_uring");
+    let stack = volume.attach(&ring).expect("room").stack;
+    let work = async move {
+        read(stack.clone(), into.clone(), 0, 1000).await;
+        let before = of_this_thread();
+        read(stack, into, 1000, 1000).await;
+        of_this_thread() - before
+    };
+    assert_eq!(ring.block_on(work).expect("io_uring"), 0);
+    // That of the opening is used; the second one showed that there can be more.
+    assert_eq!(connections.load(Ordering::SeqCst), 2);
+    lane.abandon();
+}
+
+#[test]
+fn connections_that_end_within_replies_cost_no_read() {
+    let place = tempfile::tempdir().expect("room");
+    let socket = place.path().join("socket");
+    let connections = start(&socket, Conduct { bytes: BYTES, reads: 30, ..Conduct::default() });
+    let volume = open(&socket).expect("a sound server");
+    let lane = Lane::new();
+    let ring = Ring::new(&lane).expect("io_uring");
+    let stack = volume.attach(&ring).expect("room").stack;
+    ring.block_on(read(stack, Buf::new(SECTORS, 512), 0, 200)).expect("io_uring");
+    assert_eq!(connections.load(Ordering::SeqCst), 1 + 200usize.div_ceil(29));
+    assert_eq!(volume.damage(), None);
+    lane.abandon();
+}
+
+#[test]
+fn servers_that_say_nothing_or_nonsense_are_refused() {
+    let place = tempfile::tempdir().expect("room");
+    for (name, conduct, words) in [
+        ("silent", Conduct { is_silent: true, ..Conduct::default() }, "timed out"),
+        (
+            "http",
+            Conduct { nonsense: b"HTTP/1.1 400 Bad\r\n\r\n".to_vec(), ..Conduct::default() },
+            "breaks the protocol",
+        ),
+        ("cut", Conduct { nonsense: b"\0\x03".to_vec(), ..Conduct::default() }, "the export"),
+    ] {
+        let socket = place.path().join(name);
+        start(&socket, conduct);
+        let failure = open(&socket).err().expect(name);
+        assert_eq!(failure.exit, Exit::Io, "{failure}");
+        assert!(failure.message.contains(words), "{failure}");
+    }
+}
+
+#[test]
+fn a_write_to_it_is_refused_by_its_limits() {
+    let place = tempfile::tempdir().expect("room");
+    let socket = place.path().join("socket");
+    start(&socket, Conduct { bytes: BYTES, ..Conduct::default() });
+    let volume = open(&socket).expect("a sound server");
+    assert!(volume.is_read_only() && volume.outlives_exec());
+    let identity = volume.lasting_identity().expect("its list of hot blocks has a name");
+    assert!(identity.starts_with("nbd-"), "{identity}");
+}

@@ -1,0 +1,191 @@
+//! The address of an export, as a URI.
+//!
+//! Source: "The NBD Uniform Resource Indicator (URI) format", doc/uri.md of
+//! github.com/NetworkBlockDevice/nbd.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+
+/// The port that the protocol has from IANA.
+pub const NBD_PORT: u16 = 10809;
+
+/// The socket of a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ServerSocket {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// A TCP port.
+    Tcp {
+        /// A name, or a numeric address without brackets.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+/// A server's socket, and the name of an export there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExportAddress {
+    /// The server's socket.
+    pub socket: ServerSocket,
+    /// Name of the export; empty: the default export.
+    pub export: String,
+}
+
+impl ExportAddress {
+    /// Parses `nbd://HOST[:PORT][/EXPORT]` or `nbd+unix:///[EXPORT]?socket=PATH`.
+    ///
+    /// # Errors
+    /// The correct form.
+    pub fn parse(uri: &str) -> Result<ExportAddress, &'static str> {
+        if let Some(rest) = uri.strip_prefix("nbd+unix://") {
+            unix(rest).ok_or("write nbd+unix:///EXPORT?socket=PATH")
+        } else if let Some(rest) = uri.strip_prefix("nbd://") {
+            tcp(rest).ok_or("write nbd://HOST:PORT/EXPORT")
+        } else {
+            Err("write nbd://HOST:PORT/EXPORT or nbd+unix:///EXPORT?socket=PATH")
+        }
+    }
+}
+
+impl fmt::Display for ExportAddress {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let export = escape(&self.export);
+        match &self.socket {
+            ServerSocket::Unix(path) => {
+                write!(out, "nbd+unix:///{export}?socket={}", escape(&path.to_string_lossy()))
+            }
+            ServerSocket::Tcp { host, port } if host.contains(':') => {
+                write!(out, "nbd://[{host}]:{port}/{export}")
+            }
+            ServerSocket::Tcp { host, port } => {
+                write!(out, "nbd://{}:{port}/{export}", escape(host))
+            }
+        }
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                escaped.push(byte as char);
+            }
+            _ => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
+
+fn unix(rest: &str) -> Option<ExportAddress> {
+    let (path, query) = rest.split_once('?')?;
+    let socket = query.split('&').find_map(|pair| pair.strip_prefix("socket="))?;
+    let socket = percent_decode(socket).filter(|socket| !socket.is_empty())?;
+    Some(ExportAddress { socket: ServerSocket::Unix(socket.into()), export: export_of(path)? })
+}
+
+fn tcp(rest: &str) -> Option<ExportAddress> {
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if path.contains('?') || authority.contains(['@', '?']) {
+        return None;
+    }
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            host.parse::<Ipv6Addr>().ok()?;
+            (host, port)
+        }
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let port = match port.strip_prefix(':') {
+        Some(port) => port.parse().ok().filter(|port| *port > 0)?,
+        None if port.is_empty() => NBD_PORT,
+        None => return None,
+    };
+    let host = percent_decode(host).filter(|host| !host.is_empty())?;
+    Some(ExportAddress { socket: ServerSocket::Tcp { host, port }, export: export_of(path)? })
+}
+
+/// Returns the name of the export in the path of a URI.
+fn export_of(path: &str) -> Option<String> {
+    percent_decode(path.strip_prefix('/').unwrap_or(path))
+}
+
+/// Decodes `%XX`. None: a `%` without two digits after it, or the result is not a text that the
+/// protocol permits.
+fn percent_decode(text: &str) -> Option<String> {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        let digits = std::str::from_utf8(digits).ok().filter(|it| !it.starts_with('+'))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = after;
+    }
+    let is_permitted =
+        |text: &String| text.len() <= crate::codec::STRING_BYTES_MAX && !text.contains('\0');
+    String::from_utf8(bytes).ok().filter(is_permitted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_are_understood() {
+        let unix = |uri: &str, export: &str, socket: &str| {
+            let socket = ServerSocket::Unix(socket.into());
+            let wanted = ExportAddress { export: export.to_owned(), socket };
+            assert_eq!(ExportAddress::parse(&wanted.to_string()).as_ref(), Ok(&wanted));
+            assert_eq!(ExportAddress::parse(uri), Ok(wanted), "{uri}");
+        };
+        unix("nbd+unix:///disk?socket=/run/a.sock", "disk", "/run/a.sock");
+        unix("nbd+unix://?socket=a%20b.sock", "", "a b.sock");
+        unix("nbd+unix:///a%2Fb?x=1&socket=/s", "a/b", "/s");
+        let tcp = |uri: &str, export: &str, host: &str, port: u16| {
+            let socket = ServerSocket::Tcp { host: host.to_owned(), port };
+            let wanted = ExportAddress { export: export.to_owned(), socket };
+            assert_eq!(ExportAddress::parse(&wanted.to_string()).as_ref(), Ok(&wanted));
+            assert_eq!(ExportAddress::parse(uri), Ok(wanted), "{uri}");
+        };
+        tcp("nbd://host", "", "host", NBD_PORT);
+        tcp("nbd://host/", "", "host", NBD_PORT);
+        tcp("nbd://10.0.0.1:99/a%20b", "a b", "10.0.0.1", 99);
+        tcp("nbd://[::1]:99/x/y", "x/y", "::1", 99);
+        tcp("nbd://[fe80::1]", "", "fe80::1", NBD_PORT);
+    }
+
+    #[test]
+    fn other_uris_are_refused() {
+        for bad in [
+            "nbd+unix:///disk",
+            "nbd+unix:///disk?socket=",
+            "nbd+unix:///%zz?socket=/s",
+            "nbd+unix:///%+1?socket=/s",
+            "nbd+unix:///%00?socket=/s",
+            "nbd+unix:///%ff?socket=/s",
+            "nbd://",
+            "nbd://:99/disk",
+            "nbd://host:0/disk",
+            "nbd://host:x/disk",
+            "nbd://host:70000/disk",
+            "nbd://host:/disk",
+            "nbd://user@host/disk",
+            "nbd://host/disk?socket=/s",
+            "nbd://host?x",
+            "nbd://[::1/disk",
+            "nbd://[::1]99/disk",
+            "nbd://[host]/disk",
+            "nbds://host/disk",
+            "disk.img",
+        ] {
+            assert!(ExportAddress::parse(bad).is_err(), "{bad}");
+        }
+    }
+}
