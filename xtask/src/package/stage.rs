@@ -20,7 +20,10 @@ pub(super) fn gather(target: &Path, epoch: &str) -> anyhow::Result<()> {
     fs::create_dir_all(&place)?;
     let built = target.join("release/overdrive");
     let program = place.join("overdrive");
-    run_tool(Command::new("strip").arg("--strip-all").arg("-o").arg(&program).arg(&built))?;
+    let mut strip = Command::new("strip");
+    // The linker's identity of a build depends on the directory of the build.
+    strip.args(["--strip-all", "--remove-section=.note.gnu.build-id", "-o"]);
+    run_tool(strip.arg(&program).arg(&built))?;
     run_tool(Command::new(&built).arg("manual").arg(&place).args(["--date", &date(epoch)?]))?;
     for page in place.join("man1").read_dir()?.flatten() {
         // Without the name and the time, which differ between two builds.

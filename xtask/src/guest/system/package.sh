@@ -311,7 +311,7 @@ moved() {
     finish moving
     check /mnt/data
     find /usr/local -name "*overdrive*" | grep -v -x -e /usr/local/bin/overdrive -e "/usr/local/lib/overdrive" && fail "left in /usr/local"
-    systemctl show -P FragmentPath overdrive-device@data | grep -q ^/usr/lib/ || fail "a unit of /usr/local"
+    systemctl show -P FragmentPath overdrive-device@data | grep -q -E "^(/usr)?/lib/" || fail "a unit of /usr/local"
     systemctl is-enabled --quiet overdrive-device@data || fail "the service is not enabled any more"
     begin restarted
     systemctl restart overdrive-device@data
