@@ -4,6 +4,8 @@ mod common;
 
 use common::{DEFAULT, image, output_text, program};
 use host::{FileVolume, ImageFormat, OpenErrorKind, OpenOptions, detect, reason};
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -99,7 +101,13 @@ fn nbd(path: &Path, socket: &Path, read_only: bool) -> Option<Ended> {
         command.arg("-r");
     }
     let child = start(command.arg(path))?;
-    assert!(wait_until(|| socket.exists()), "qemu-nbd does not start");
+    // It greets once it has opened the image, some time after it has made the socket.
+    let greets = || {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.read_exact(&mut [0; 8])
+    };
+    assert!(wait_until(|| greets().is_ok()), "qemu-nbd does not start");
     Some(child)
 }
 

@@ -2,8 +2,9 @@
 
 use crate::common::{OVERDRIVE, Server, have_libnbd, image, place, python, serve_in};
 use crate::home::Home;
+use crate::programs::install_script;
 use std::fs;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -107,16 +108,14 @@ fn a_config_file_declares_what_it_names() {
 
 /// Replaces the running program's file by a program that cannot serve.
 fn replace_by_one_that_cannot_start(program: &Path) {
-    let (fresh, real) = (program.with_extension("new"), program.with_extension("real"));
+    let real = program.with_extension("real");
     // In its directory, because a daemon executes no programs of other directories.
     let _ = fs::hard_link(OVERDRIVE, &real);
     let script = format!(
         "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\nexec {} \"$@\" --not-an-option\n",
         real.display()
     );
-    fs::write(&fresh, script).expect("room");
-    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).expect("ours");
-    fs::rename(&fresh, program).expect("ours");
+    install_script(program, &script);
 }
 
 #[test]

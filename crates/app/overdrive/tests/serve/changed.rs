@@ -12,10 +12,10 @@ use crate::common::{
 };
 use crate::home::Home;
 use crate::mounted::plain;
+use crate::programs::{install_overdrive, install_script};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
@@ -360,7 +360,7 @@ impl Scene<'_> {
         let own = self.home.runtime().join("overdrive");
         let (waits, done) = (own.join("waits"), own.join("done"));
         let real = self.program().with_extension("real");
-        fs::copy(OVERDRIVE, &real).expect("room for a program");
+        install_overdrive(&real);
         let script = format!(
             "#!/bin/sh\nif [ \"$1\" = serve ]; then\ntouch '{}'\n\
              while [ ! -e '{}' ]; do sleep 0.02; done\nfi\nexec '{}' \"$@\"\n",
@@ -368,10 +368,7 @@ impl Scene<'_> {
             done.display(),
             real.display(),
         );
-        let beside = self.program().with_extension("new");
-        fs::write(&beside, script).expect("room");
-        fs::set_permissions(&beside, fs::Permissions::from_mode(0o755)).expect("ours");
-        fs::rename(&beside, self.program()).expect("ours");
+        install_script(&self.program(), &script);
         std::thread::scope(|scope| {
             let upgrade = scope.spawn(|| self.home.overdrive(&["upgrade"]).well());
             wait_until("the next program starts", || waits.exists());
@@ -397,7 +394,7 @@ impl Scene<'_> {
 /// asserts that the next daemon returns no old byte.
 fn no_old_byte_is_read(place: &Path, changes: impl Iterator<Item = &'static Change>, end: End) {
     let scene = Scene::new(place, changes);
-    fs::copy(OVERDRIVE, scene.program()).expect("room for a program");
+    install_overdrive(&scene.program());
     let start = |change: &&Change| match change.by {
         Early(program) => Some(EarlyProgram::start(&scene.image(change.name), program)),
         _ => None,
@@ -515,7 +512,7 @@ fn programs_that_only_read_an_image_do_not_cost_its_cached_blocks() {
     }
     let place = place();
     let scene = Scene::new(place.path(), std::iter::empty());
-    fs::copy(OVERDRIVE, scene.program()).expect("room for a program");
+    install_overdrive(&scene.program());
     let image = scene.image(UNCHANGED);
     let read = || {
         let script = READERS.join("\n");

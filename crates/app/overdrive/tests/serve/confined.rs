@@ -2,12 +2,12 @@
 //!
 //! The other tests of this program run confined as well: nothing turns the confinement off.
 
-use crate::common::{OVERDRIVE, Server, image, place};
+use crate::common::{Server, image, place};
 use crate::home::Home;
+use crate::programs::{install_overdrive, install_script};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -107,14 +107,6 @@ with open(report, "w") as file:
 sys.exit(1)
 "#;
 
-/// Replaces a program, as package managers do.
-fn install(path: &Path, text: &str) {
-    let fresh = path.with_extension("new");
-    fs::write(&fresh, text).expect("room");
-    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).expect("ours");
-    fs::rename(&fresh, path).expect("ours");
-}
-
 #[test]
 fn forbidden_calls_and_files_are_refused_to_a_daemon_and_to_the_programs_that_it_runs() {
     if !Path::new("/usr/bin/python3").exists() {
@@ -124,17 +116,17 @@ fn forbidden_calls_and_files_are_refused_to_a_daemon_and_to_the_programs_that_it
     let (images, programs, outside) = (place(), place(), place());
     let image = image(&images, 8);
     let program = programs.path().join("overdrive");
-    fs::copy(OVERDRIVE, &program).expect("room for a program");
+    install_overdrive(&program);
     let home = Home::new();
     let mut command = Command::new(&program);
     command.arg("serve").arg(&image).args(["--memory", "2M"]);
     let server = Server::spawn_in(&home, command);
     // These need no rights that a user does not have, but the domain of the daemon lacks them.
     fs::write(outside.path().join("secret"), "secret").expect("room");
-    install(&outside.path().join("program"), "#!/bin/sh\n");
+    install_script(&outside.path().join("program"), "#!/bin/sh\n");
     let report = home.runtime().join("overdrive/report");
     let attempts = ATTEMPTS.replace("OUTSIDE", &format!("{:?}", outside.path()));
-    install(&program, &attempts.replace("REPORT", &format!("{report:?}")));
+    install_script(&program, &attempts.replace("REPORT", &format!("{report:?}")));
     // Before an upgrade, the daemon runs the program that is now at its path.
     home.overdrive(&["upgrade"]).refused(2, &["does not run", "not upgraded"]);
     let found = fs::read_to_string(&report).expect("the program can write to the daemon's files");

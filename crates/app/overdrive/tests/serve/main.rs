@@ -50,6 +50,7 @@ mod planted;
 mod pools;
 mod power;
 mod pressure;
+mod programs;
 mod rate_limits;
 mod recipes;
 mod remote;

@@ -4,15 +4,18 @@ use crate::common::{Server, have_libnbd, image, place, python, serve};
 use crate::lives::Clients;
 use std::fs;
 
-/// Arguments: URI, process. Sends eight writes, ends the daemon while they wait, and reads all
-/// answers.
+/// Arguments: URI, process. Sends eight writes, ends the daemon once it has received all of them and
+/// while they wait, and reads all answers.
 const END: &str = r#"
-import nbd, os, signal, sys
+import fcntl, nbd, os, signal, struct, sys, termios
 h = nbd.NBD(); h.connect_uri(sys.argv[1])
 data = lambda n: nbd.Buffer.from_bytearray(bytearray([n + 1] * 4096))
 flying = {h.aio_pwrite(data(n), n * 4096) for n in range(8)}
-while len(flying) == 8:
-    h.poll(1000)
+def unsent():
+    unread = fcntl.ioctl(h.aio_get_fd(), termios.TIOCOUTQ, bytes(4))
+    return h.aio_get_direction() & nbd.AIO_DIRECTION_WRITE or struct.unpack("i", unread)[0]
+while len(flying) == 8 or unsent():
+    h.poll(10)
     flying = {one for one in flying if not h.aio_command_completed(one)}
 os.kill(int(sys.argv[2]), signal.SIGTERM)
 while flying:

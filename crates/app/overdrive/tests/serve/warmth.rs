@@ -540,7 +540,7 @@ fn accesses_in(state: &[u8]) -> u64 {
 
 /// Options of a volume whose cache is large enough for a curve, over an image of four times its
 /// size.
-const CURVED: [&str; 6] = ["--memory", "16M", "--guard", "off", "--warm-save", "100ms"];
+const CURVED: [&str; 4] = ["--memory", "16M", "--warm-save", "100ms"];
 
 /// Reads a part of an image of zeros at random, so that some other sizes would miss more.
 fn read_at_random(server: &Server) {

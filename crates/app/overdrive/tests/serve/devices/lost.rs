@@ -54,9 +54,11 @@ impl Direct {
 
     pub(super) fn read(&self, block: u64) -> io::Result<u8> {
         let mut into = Aligned::of(0xee);
-        let read = rustix::io::pread(&self.0, into.bytes(), block * BLOCK as u64)?;
-        assert_eq!(read, BLOCK);
-        Ok(into.bytes()[0])
+        match rustix::io::pread(&self.0, into.bytes(), block * BLOCK as u64)? {
+            BLOCK => Ok(into.bytes()[0]),
+            // The device is being made, and has no size yet.
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     /// Writes a block that begins with these bytes.

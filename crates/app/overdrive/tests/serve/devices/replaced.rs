@@ -2,9 +2,9 @@
 
 use super::{Disk, have_devices, text};
 use crate::common::{Ended, run};
+use crate::programs::{install_overdrive, install_script};
 use rustix::process::Pid;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// An installed program, which can be replaced.
@@ -21,17 +21,12 @@ impl Installed {
 
     /// Replaces the file by another one with the same program, as package managers do.
     fn replace(&self) {
-        let fresh = self.path.with_extension("new");
-        fs::copy(crate::common::OVERDRIVE, &fresh).expect("room");
-        fs::rename(&fresh, &self.path).expect("room");
+        install_overdrive(&self.path);
     }
 
     /// Replaces the file by a script that does not serve.
     fn replace_by_script(&self, text: &str) {
-        let fresh = self.path.with_extension("new");
-        fs::write(&fresh, text).expect("room");
-        fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).expect("ours");
-        fs::rename(&fresh, &self.path).expect("room");
+        install_script(&self.path, text);
     }
 
     fn run(&self, disk: &Disk, arguments: &[&str]) -> Ended {
