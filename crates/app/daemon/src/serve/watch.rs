@@ -90,7 +90,8 @@ impl Watch {
     fn report_damage(&self, reported: &mut ReportState) {
         if let Some(damage) = self.service.volume.damage().filter(|_| !reported.damaged) {
             reported.damaged = true;
-            crate::complain!("overdrive: {damage}");
+            let name = &self.service.name;
+            crate::complain!(volume = name, "overdrive: {name}: {damage}");
         }
     }
 

@@ -33,7 +33,8 @@ struct Reload {
 }
 
 /// Returns the settings of a served volume that differ from its configuration: those that can be
-/// changed now, and the others. A default that depends on others is not compared.
+/// changed now, and the others. Where the configuration leaves it to a default that depends on others,
+/// the setting is not compared.
 fn differences(
     volume: &ConfigVolume,
     level: Severity,
@@ -53,7 +54,8 @@ fn differences(
         return (live, later);
     }
     let differs = |setting: &'static Setting| {
-        let (wanted, now) = (setting.text(&wanted)?, setting.text(now)?);
+        let wanted = setting.text(&wanted)?;
+        let now = setting.text(now).or_else(|| amount_in_force(setting, shown))?;
         (wanted != now).then_some((setting, Change { key: setting.key, now, wanted }))
     };
     for (setting, change) in SETTINGS.iter().filter_map(differs) {
@@ -63,6 +65,12 @@ fn differences(
         }
     }
     (live, later)
+}
+
+/// Returns the amount of dirty data in force where the default holds, which depends on the memory.
+fn amount_in_force(setting: &Setting, shown: &Value) -> Option<String> {
+    let is_dirty = setting.key == "dirty_bytes";
+    is_dirty.then(|| setting.text(&json!({ setting.field: shown["cache"]["dirty_bytes_max"] })))?
 }
 
 impl Reload {
@@ -197,5 +205,12 @@ mod tests {
         assert_eq!((level.key, &*level.now, &*level.wanted), (LOG_LEVEL, "debug", "notice"));
         let (live, later) = differences(&volume, &json!({ "stack": {} }));
         assert_eq!((live.len(), later.len()), (0, 1), "no cache is served");
+        // An amount that has replaced a default.
+        let mut volume = ConfigVolume::new("db", "ram:1G");
+        volume.cache.dirty_bytes = Some(block::Size(1 << 20));
+        let served = json!({ "stack": shown["stack"], "cache": { "dirty_bytes_max": 16 << 20 } });
+        let (live, _) = differences(&volume, &served);
+        let [change] = &live[..] else { panic!("{}", live.len()) };
+        assert_eq!((change.key, &*change.now, &*change.wanted), ("dirty_bytes", "16M", "1M"));
     }
 }

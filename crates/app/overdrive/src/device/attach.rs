@@ -134,14 +134,13 @@ impl Volume {
     /// is a device.
     pub(super) fn start(&self, what: &str) -> Result<(), Failure> {
         self.check(what)?;
-        let log = supervise::log(&self.name())?;
-        let started = supervise::start(&self.name(), &log)?;
-        let has_said = supervise::show(&log);
-        match started {
+        match supervise::start(&self.name())? {
             supervise::Started::Ready => Ok(()),
             // Its own messages are shown, with the reason.
-            supervise::Started::Ended(exit) if has_said => Err(Failure::already_printed(exit)),
-            supervise::Started::Ended(exit) => {
+            supervise::Started::Ended { exit, has_said: true } => {
+                Err(Failure::already_printed(exit))
+            }
+            supervise::Started::Ended { exit, has_said: false } => {
                 let message =
                     format!("{}: is not attached: its daemon ended immediately", self.name());
                 Err(Failure::new(exit, message))

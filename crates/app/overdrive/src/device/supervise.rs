@@ -16,7 +16,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -39,8 +39,12 @@ pub(crate) struct Arguments {
 pub(super) enum Started {
     /// The daemon serves.
     Ready,
-    /// The daemon has ended with this status, and has printed the reason.
-    Ended(Exit),
+    /// The daemon has ended.
+    Ended {
+        exit: Exit,
+        /// Whether it has printed messages, with the reason.
+        has_said: bool,
+    },
 }
 
 /// Set in the environment of a supervisor and its daemon: their standard error is a log.
@@ -51,37 +55,63 @@ pub(super) fn is_background() -> bool {
     std::env::var_os(LOG).is_some()
 }
 
-/// Returns the log of a device's daemon.
-///
-/// # Errors
-/// The directory cannot be made.
-pub(super) fn log(name: &str) -> Result<PathBuf, Failure> {
-    let directory = daemon::runtime_directory().join("logs");
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
-    made.map_err(|error| broken(&directory.display().to_string(), &error))?;
-    Ok(directory.join(name))
+/// The log of a device's daemon. It gets its name once the daemon serves: a daemon that is refused,
+/// because another one serves the device, must not replace the other one's log.
+struct Log {
+    path: PathBuf,
+    fresh: PathBuf,
 }
 
-/// Prints the messages of a daemon until now. False: there are none.
-pub(super) fn show(log: &Path) -> bool {
-    let said = fs::read(log).unwrap_or_default();
-    String::from_utf8_lossy(&said)
-        .lines()
-        .for_each(|line| daemon::tell!("{}", host::without_stamp(line)));
-    !said.is_empty()
+impl Log {
+    /// # Errors
+    /// The directory cannot be made.
+    fn new(name: &str) -> Result<Log, Failure> {
+        let directory = daemon::runtime_directory().join("logs");
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+        made.map_err(|error| broken(&directory.display().to_string(), &error))?;
+        // No device has a hidden name.
+        let fresh = directory.join(format!(".{name}.{}", std::process::id()));
+        Ok(Log { path: directory.join(name), fresh })
+    }
+
+    /// # Errors
+    /// The file cannot be made.
+    fn open(&self) -> Result<File, Failure> {
+        // Holders append to it as well.
+        let opened = File::options().create(true).append(true).open(&self.fresh);
+        opened.map_err(|error| broken(&self.fresh.display().to_string(), &error))
+    }
+
+    /// Prints the messages of the daemon until now. False: there are none.
+    fn show(&self) -> bool {
+        let said = fs::read(&self.fresh).unwrap_or_default();
+        String::from_utf8_lossy(&said)
+            .lines()
+            .for_each(|line| daemon::tell!("{}", host::without_stamp(line)));
+        !said.is_empty()
+    }
+
+    /// Gives the log its name, in the place of an earlier daemon's.
+    fn keep(&self) {
+        let _ = fs::rename(&self.fresh, &self.path);
+    }
 }
 
-/// Starts a supervisor for this command line with `--foreground`, and waits until its daemon
-/// reports that it serves.
+impl Drop for Log {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.fresh);
+    }
+}
+
+/// Starts a supervisor for this command line with `--foreground`, waits until its daemon reports
+/// that it serves, and prints the daemon's messages until then.
 ///
 /// # Errors
 /// It cannot be started.
-pub(super) fn start(name: &str, log: &Path) -> Result<Started, Failure> {
+pub(super) fn start(name: &str) -> Result<Started, Failure> {
     let trouble = |error| broken("attach", &error);
-    // Removes the log of an earlier daemon; holders append to the new one.
-    let _ = fs::remove_file(log);
-    let messages = File::options().create(true).append(true).open(log);
-    let messages = messages.map_err(|error| broken(&log.display().to_string(), &error))?;
+    let log = Log::new(name)?;
+    let messages = log.open()?;
     let program = daemon::program_path().map_err(trouble)?;
     let mut command = Command::new(program);
     command.args(["supervise", "--name", name, "--"]);
@@ -93,12 +123,13 @@ pub(super) fn start(name: &str, log: &Path) -> Result<Started, Failure> {
     let stdout = supervisor.stdout.take().expect("piped");
     let read = BufReader::new(stdout).read_line(&mut line);
     if read.is_ok_and(|bytes| bytes > 0) {
+        log.show();
+        log.keep();
         return Ok(Started::Ready);
     }
     let status = supervisor.wait().map_err(trouble)?;
-    Ok(Started::Ended(
-        status.code().and_then(|code| u8::try_from(code).ok()).map_or(Exit::Io, Exit::of),
-    ))
+    let exit = status.code().and_then(|code| u8::try_from(code).ok()).map_or(Exit::Io, Exit::of);
+    Ok(Started::Ended { exit, has_said: log.show() })
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {

@@ -26,9 +26,12 @@ fn shell(home: &Home, script: &str) -> crate::common::Ended {
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("PATH={}:{path}:/usr/sbin:/sbin", directory.display());
     let runtime = format!("XDG_RUNTIME_DIR={}", home.runtime().display());
+    let state = format!("XDG_STATE_HOME={}", home.state().display());
+    // The history of suites.
+    let data = format!("XDG_DATA_HOME={}", home.path().join("data").display());
     // What stays in the background has its own output, or nothing would end.
     let script = format!("exec < /dev/null; set -e\n{script}");
-    run("env", &[&path, &runtime, "sh", "-c", &script])
+    run("env", &[&path, &runtime, &state, &data, "sh", "-c", &script])
 }
 
 #[test]

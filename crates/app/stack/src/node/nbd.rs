@@ -44,9 +44,9 @@ impl Backing for NbdBacking {
             let second = node.way.connect(&ring, SECOND_NS).await;
             let notes = second.err().map(|error| {
                 format!(
-                    "{uri}: its server accepts no second connection ({error}), and each thread \
-                     of this daemon needs one: use --threads 1, or let the server accept more \
-                     (qemu-nbd --shared=8)"
+                    "{uri}: its server accepts no second connection ({error}); with several \
+                     threads, reads on the others fail: use --threads 1, or let the server accept \
+                     more (qemu-nbd --shared=8)"
                 )
             });
             Ok(Opened { node: Box::new(node), notes: notes.into_iter().collect() })

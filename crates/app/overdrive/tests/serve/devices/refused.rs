@@ -56,7 +56,9 @@ fn a_name_or_an_image_is_attached_once() {
     }
     let (disk, other) = (Disk::new(8), Disk::among_namespaces(8));
     disk.attach();
+    let before = disk.log();
     disk.try_attach(&[]).refused(5, &["is already served by process"]);
+    assert!(!before.is_empty() && disk.log() == before, "the log of the daemon that serves");
     // Another image by that name, by another user's daemon: the name belongs to the machine.
     let image = other.image.display().to_string();
     let taken = other.home.overdrive(&["attach", &image, "--name", &disk.name]);
