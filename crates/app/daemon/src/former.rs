@@ -85,8 +85,8 @@ pub(crate) fn forget_former() {
 pub fn resume_former(exit: Exit, message: &str) {
     let taken = PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(file) = taken else { return };
-    crate::tell!("overdrive: {message}");
-    crate::tell!("overdrive: the new program cannot start; the former program continues");
+    crate::complain!("overdrive: {message}");
+    crate::complain!("overdrive: the new program cannot start; the former program continues");
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mut command = program_with(path, former_arguments());
     set_variable(&mut command, UNDONE, &format!("{}:{message}", exit as u8));
@@ -94,7 +94,7 @@ pub fn resume_former(exit: Exit, message: &str) {
         set_variable(&mut command, PROGRAM, &program);
     }
     let error = command.exec();
-    crate::tell!("overdrive: the former program cannot be executed: {error}");
+    crate::complain!("overdrive: the former program cannot be executed: {error}");
 }
 
 /// Replaces this program with another one, which can return to this one. Returns if neither can be
@@ -114,7 +114,7 @@ pub(crate) fn execute(program: &Path, handover: &Handover) -> io::Error {
     }
     let error = command.exec();
     let message = format!("{}: cannot be executed: {error}", program.display());
-    crate::tell!("overdrive: {message}; the former program continues");
+    crate::complain!("overdrive: {message}; the former program continues");
     let mut command = program_with("/proc/self/exe", own_arguments());
     command.env(handover.variable, &handover.text);
     set_variable(&mut command, UNDONE, &format!("{}:{message}", Exit::Usage as u8));

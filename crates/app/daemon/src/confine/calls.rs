@@ -39,7 +39,6 @@ const FORBIDDEN: &[c_long] = &[
     // Name spaces, mounts, and files by other ways than their names.
     libc::SYS_unshare,
     libc::SYS_setns,
-    libc::SYS_mount,
     libc::SYS_move_mount,
     libc::SYS_open_tree,
     libc::SYS_fsopen,
@@ -107,11 +106,12 @@ pub(super) fn confine(has_mounts: bool, in_force: u64) -> Result<u64, String> {
     Ok(fingerprint)
 }
 
-/// Returns the filter. A daemon that `has_mounts` may unmount.
+/// Returns the filter. A daemon that `has_mounts` may mount and unmount.
 fn filter(has_mounts: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> = BTreeMap::new();
-    let unmounting = if has_mounts { &[][..] } else { &[libc::SYS_umount2][..] };
-    for call in [FORBIDDEN, OF_PROCESSOR, unmounting].concat() {
+    let mounting = [libc::SYS_mount, libc::SYS_umount2];
+    let mounting = if has_mounts { &[][..] } else { &mounting[..] };
+    for call in [FORBIDDEN, OF_PROCESSOR, mounting].concat() {
         rules.insert(call, Vec::new());
     }
     let one_of = |flags: i32| {

@@ -63,6 +63,17 @@ fn of_backing(path: &Path) -> PathBuf {
     if is_file && directory != Path::new("/") { directory } else { real }
 }
 
+/// Returns the directories of a configuration file and its drop-ins: those of the names, and those
+/// of the files to which symbolic links lead.
+fn settings_of(path: &Path) -> Vec<PathBuf> {
+    let main = if path.is_dir() { path.to_owned() } else { directory_of(path) };
+    let entries = [main.clone(), main.join("conf.d")].map(fs::read_dir).into_iter().flatten();
+    let files = entries.flatten().flatten().map(|entry| entry.path());
+    let files = files.filter(|file| file.extension().is_some_and(|ending| ending == "toml"));
+    let real = files.chain([path.to_owned()]).filter_map(|file| fs::canonicalize(file).ok());
+    [main].into_iter().chain(real.map(|file| directory_of(&file))).collect()
+}
+
 impl Permitted {
     /// Returns the paths of a plan.
     pub(crate) fn of(plan: &DaemonPlan) -> Permitted {
@@ -86,7 +97,7 @@ impl Permitted {
             own: state.into_iter().chain([&plan.runtime]).cloned().chain(records).collect(),
             backings: backings.collect(),
             sockets: listeners.chain(metrics).map(directory_of).collect(),
-            settings: plan.config.iter().map(|file| directory_of(&file.path)).collect(),
+            settings: plan.config.iter().flat_map(|file| settings_of(&file.path)).collect(),
             programs: plan.program.iter().chain(&running).map(|path| directory_of(path)).collect(),
         }
     }

@@ -19,10 +19,13 @@ mod next;
 use crate::control::statistics::{Confined, ConfinedFiles};
 use crate::lanes::Lanes;
 use crate::plan::DaemonPlan;
+use block::Spec;
 use files::Permitted;
 use landlock::RulesetCreated;
 use lane::Lane;
+use nbd::client::{ExportAddress, ServerSocket};
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use next::check_next;
@@ -39,10 +42,17 @@ static STATE: Mutex<Option<Confinement>> = Mutex::new(None);
 pub(crate) struct Confinement {
     /// Fingerprint of the filter of system calls; 0: there is none.
     pub(crate) calls: u64,
+    /// Whether that filter permits mounts.
+    pub(crate) mounts: bool,
     pub(crate) files: ConfinedFiles,
 }
 
 impl Confinement {
+    /// Whether no filter forbids mounts.
+    pub(crate) fn may_mount(self) -> bool {
+        self.calls == 0 || self.mounts
+    }
+
     /// Returns it for statistics.
     pub(crate) fn report(self) -> Confined {
         Confined { calls: self.calls != 0, files: self.files }
@@ -58,8 +68,12 @@ pub(crate) fn state() -> Confinement {
 /// The needs of a daemon after its start.
 pub(crate) struct Needs {
     permitted: Permitted,
-    /// Whether it has FUSE mounts, which it will unmount. No thread in a Landlock domain can.
+    /// Whether it has FUSE mounts, which it will unmount, and the program of an upgrade may have to
+    /// mount again. No thread in a Landlock domain can.
     has_mounts: bool,
+    /// Whether the program of an upgrade resolves names of hosts. The files for that differ between
+    /// systems, and are replaced while a daemon serves.
+    has_host_names: bool,
     /// Whether its volumes are block devices. Before one is removed, its users are looked up among
     /// all processes, which no thread in a Landlock domain can examine.
     has_devices: bool,
@@ -72,7 +86,14 @@ impl Needs {
         let has_devices = !plan.attachments.is_empty();
         // The route of a device may not have been chosen yet; most have a mount.
         let has_mounts = has_devices || !plan.mounts.is_empty();
-        Needs { permitted: Permitted::of(plan), has_mounts, has_devices, quiet: plan.quiet }
+        let has_host_names = plan.volumes.iter().any(|planned| {
+            planned.volume.spec().walk().any(|spec| match spec {
+                Spec::Nbd { uri, .. } => names_host(uri),
+                _ => false,
+            })
+        });
+        let permitted = Permitted::of(plan);
+        Needs { permitted, has_mounts, has_host_names, has_devices, quiet: plan.quiet }
     }
 
     /// Confines this process, which serves on these lanes; `lane` is the home lane.
@@ -81,7 +102,7 @@ impl Needs {
             return;
         }
         let mut state = state();
-        let may_confine_files = !self.has_devices && !self.has_mounts;
+        let may_confine_files = !self.has_devices && !self.has_mounts && !self.has_host_names;
         if state.files == ConfinedFiles::No && may_confine_files {
             match self.permitted.rules() {
                 Err(error) => self.complain(format_args!("files: {error}")),
@@ -93,7 +114,7 @@ impl Needs {
         if !self.has_mounts || rustix::process::geteuid().is_root() {
             match calls::confine(self.has_mounts, state.calls) {
                 Err(error) => self.complain(format_args!("system calls: {error}")),
-                Ok(calls) => state.calls = calls,
+                Ok(calls) => (state.calls, state.mounts) = (calls, self.has_mounts),
             }
         }
         *STATE.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
@@ -101,8 +122,16 @@ impl Needs {
 
     fn complain(&self, why: std::fmt::Arguments<'_>) {
         if !self.quiet {
-            crate::tell!("overdrive: the daemon is not confined: {why}");
+            crate::complain!("overdrive: the daemon is not confined: {why}");
         }
+    }
+}
+
+/// Whether a URI has the name of a host, not an address.
+fn names_host(uri: &str) -> bool {
+    match ExportAddress::parse(uri).map(|address| address.socket) {
+        Ok(ServerSocket::Tcp { host, .. }) => host.parse::<IpAddr>().is_err(),
+        _ => false,
     }
 }
 

@@ -1,57 +1,158 @@
-//! The check, before an upgrade, that the next program can serve in this process's confinement. It
-//! reads the configuration file again, and so would the former program if the next one cannot
-//! start: neither could open what the confinement forbids.
+//! The check, before an upgrade, that the next program can start in this process. It has this
+//! process's confinement, and reads the configuration file again. If it cannot start, the former
+//! program cannot go on either, for the same reasons.
 
 use super::state;
-use crate::config::{self, ConfigVolume};
+use crate::config::{self, Config};
 use crate::control::statistics::ConfinedFiles;
-use crate::plan::ConfigFile;
+use crate::plan::{ConfigFile, MetricsAddress, NbdAddress};
 use block::Spec;
+use nbd::client::{ExportAddress, ServerSocket};
 use rustix::fs::{Mode, OFlags, open};
-use rustix::io::Errno;
 use stack::{Exit, Failure};
-use std::path::Path;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-/// Checks the volumes of a configuration file. Other faults of the file are left to the next
-/// program, which may know more settings than this one.
+/// Time for which a server may keep a connection waiting.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// Checks the configuration file of the daemon or, if it has none, the volumes that it serves. Keys
+/// that only the next program has are left to that one.
 ///
 /// # Errors
-/// Permission: a volume needs a file, a device or a mount that the confinement forbids.
-pub(crate) fn check_next(file: &ConfigFile) -> Result<(), Failure> {
+/// Usage: the next program refuses the file. Permission: a volume needs what the confinement
+/// forbids. Io: a backing cannot be opened.
+pub(crate) fn check_next(
+    program: &Path,
+    file: Option<&ConfigFile>,
+    served: &[(String, Spec)],
+) -> Result<(), Failure> {
+    let Some(file) = file else { return check_backings(served) };
+    check_file(program, &file.path)?;
     let Ok(mut config) = config::read(&file.path) else { return Ok(()) };
     config.volumes.retain(|it| file.volume.as_ref().is_none_or(|only| *only == it.name));
-    if state().files == ConfinedFiles::No {
-        return Ok(());
+    check_mounts(&config)?;
+    check_sockets(&config)?;
+    let specs = config.volumes.iter().filter_map(|it| Some((it.name.clone(), it.spec().ok()?)));
+    check_backings(&specs.collect::<Vec<_>>())
+}
+
+/// Has the next program check the file. An older program has no such command, and says nothing
+/// about the file then.
+fn check_file(program: &Path, file: &Path) -> Result<(), Failure> {
+    let mut command = Command::new(program);
+    command.args(["config", "check", "--json"]).arg(file).stdin(Stdio::null());
+    let said = command.output().map(|output| output.stdout).unwrap_or_default();
+    let said: serde_json::Value = serde_json::from_slice(&said).unwrap_or_default();
+    match said["mistakes"][0].as_str() {
+        Some(mistake) if said["good"] == false => Err(not_upgraded(Exit::Usage, mistake)),
+        _ => Ok(()),
     }
+}
+
+fn check_mounts(config: &Config) -> Result<(), Failure> {
     let attached = config.volumes.iter().find(|volume| volume.attach);
     let mounted = config.volumes.first().filter(|_| config.fuse.is_some());
-    if let Some(volume) = attached.or(mounted) {
-        return Err(refusal(&volume.name, "a device or a mount"));
-    }
-    match config.volumes.iter().find_map(forbidden_file) {
-        Some((name, path)) => Err(refusal(&name, &path)),
-        None => Ok(()),
+    let may_mount = state().files == ConfinedFiles::No && state().may_mount();
+    match attached.or(mounted) {
+        Some(volume) if !may_mount => Err(forbidden(&volume.name, "a device or a mount")),
+        _ => Ok(()),
     }
 }
 
-/// Returns a volume's name, with the first file below it that must not be opened.
-fn forbidden_file(volume: &ConfigVolume) -> Option<(String, String)> {
-    let spec = volume.spec().ok()?;
-    let is_forbidden = |path: &Path| {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        matches!(open(path, flags, Mode::empty()), Err(Errno::ACCESS | Errno::PERM))
-    };
-    let found = spec.walk().find_map(|spec| match spec {
-        Spec::File { path, .. } if is_forbidden(path) => Some(path.display().to_string()),
-        _ => None,
-    })?;
-    Some((volume.name.clone(), found))
+/// Makes a socket for a moment in the directory of each socket.
+fn check_sockets(config: &Config) -> Result<(), Failure> {
+    let addresses = config.nbd.iter().chain(config.volumes.iter().flat_map(|one| &one.nbd));
+    let sockets = addresses.filter_map(|address| match address {
+        NbdAddress::Unix(path) => Some(path.as_path()),
+        NbdAddress::Tcp(_) => None,
+    });
+    let sockets = sockets.chain(config.metrics.as_ref().and_then(MetricsAddress::path));
+    for socket in sockets {
+        let probe = socket.with_file_name(format!(".overdrive.{}", std::process::id()));
+        let bound = UnixListener::bind(&probe);
+        let _ = fs::remove_file(&probe);
+        if let Err(error) = bound {
+            return Err(unusable("the socket", &socket.display().to_string(), &error));
+        }
+    }
+    Ok(())
 }
 
-fn refusal(volume: &str, what: &str) -> Failure {
+fn check_backings(volumes: &[(String, Spec)]) -> Result<(), Failure> {
+    let own = open_files();
+    for (name, spec) in volumes {
+        for spec in spec.walk() {
+            let (what, checked) = match spec {
+                Spec::File { path, read_only, .. } => {
+                    (path.display().to_string(), check_path(path, *read_only, &own))
+                }
+                Spec::Nbd { uri, .. } => (uri.clone(), connect(uri)),
+                _ => continue,
+            };
+            checked.map_err(|error| unusable(name, &what, &error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the file systems and numbers of the files that this process has open.
+fn open_files() -> Vec<(u64, u64)> {
+    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let found = entries.filter_map(|entry| fs::metadata(entry.path()).ok());
+    found.map(|found| (found.dev(), found.ino())).collect()
+}
+
+/// Opens a backing, unless this process has it open: the end of a writable handle would look like a
+/// change by another program to the holder.
+fn check_path(path: &PathBuf, read_only: bool, own: &[(u64, u64)]) -> io::Result<()> {
+    let found = fs::metadata(path)?;
+    if own.contains(&(found.dev(), found.ino())) {
+        return Ok(());
+    }
+    let access = if read_only { OFlags::RDONLY } else { OFlags::RDWR };
+    open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(())
+}
+
+fn connect(uri: &str) -> io::Result<()> {
+    let parsed = ExportAddress::parse(uri);
+    match parsed.map_err(|why| io::Error::new(ErrorKind::InvalidInput, why))?.socket {
+        ServerSocket::Unix(path) => UnixStream::connect(path).map(drop),
+        ServerSocket::Tcp { host, port } => {
+            let mut last = io::Error::from(ErrorKind::NotFound);
+            for address in (host.as_str(), port).to_socket_addrs()? {
+                match TcpStream::connect_timeout(&address, CONNECT) {
+                    Ok(_) => return Ok(()),
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        }
+    }
+}
+
+fn unusable(name: &str, what: &str, error: &io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::PermissionDenied => forbidden(name, what),
+        _ => not_upgraded(Exit::Io, &format!("{name}: {what}: {error}")),
+    }
+}
+
+fn forbidden(name: &str, what: &str) -> Failure {
     let message = format!(
-        "{volume}: needs {what}, which this process must not use since it serves; not upgraded: \
+        "{name}: needs {what}, which this process must not use since it serves; not upgraded: \
          restart the daemon instead (under systemd: systemctl restart)"
     );
     Failure::new(Exit::Permission, message)
+}
+
+fn not_upgraded(exit: Exit, why: &str) -> Failure {
+    Failure::new(exit, format!("{why}; not upgraded: the running program continues"))
 }

@@ -236,7 +236,11 @@ impl BoundFronts {
             service.add_to(devices, route);
         }
         if let Some(loss) = loss {
-            crate::tell!(volume = name, "overdrive: {name}: {}", service.loss_failure(loss, true));
+            crate::complain!(
+                volume = name,
+                "overdrive: {name}: {}",
+                service.loss_failure(loss, true)
+            );
         }
         Ok(service)
     }
@@ -416,7 +420,9 @@ impl RunningDaemon {
         let held = self.hold_flushes().await;
         let left = fronts.leave();
         if !kept {
-            crate::tell!("overdrive: a holder has died: data is written back instead of upgrading");
+            crate::complain!(
+                "overdrive: a holder has died: data is written back instead of upgrading"
+            );
         } else if let (Some(program), Ok(left)) = (self.services.program(), left) {
             let error = crate::former::execute(&program, &left);
             crate::complain!(

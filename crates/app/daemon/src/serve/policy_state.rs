@@ -19,8 +19,12 @@ impl Warmth {
         match blocking(move || lists.load_policy(&identity, blocks, kind, &geometry)).await {
             Ok(Ok(Some(state))) => self.cache.restore_policy(state).await,
             Ok(Ok(None)) => {}
-            Ok(Err(why)) => crate::complain!("overdrive: {}: {why}", self.name),
-            Err(failure) => crate::complain!("overdrive: {}: {failure}", self.name),
+            Ok(Err(why)) => {
+                crate::complain!(volume = self.name, "overdrive: {}: {why}", self.name)
+            }
+            Err(failure) => {
+                crate::complain!(volume = self.name, "overdrive: {}: {failure}", self.name)
+            }
         }
     }
 

@@ -150,9 +150,14 @@ impl VolumeServices {
     pub(crate) fn upgrade(&self) -> Result<(), Failure> {
         match &self.program {
             Err(why) => return Err(Failure::new(Exit::Usage, why.clone())),
-            Ok(program) => try_program(program)?,
+            Ok(program) => {
+                try_program(program)?;
+                let list = self.list.borrow();
+                let spec = |one: &Rc<VolumeService>| (one.name.clone(), one.volume.spec().clone());
+                let served: Vec<_> = list.iter().map(spec).collect();
+                crate::confine::check_next(program, self.configured.file.as_ref(), &served)?;
+            }
         }
-        self.configured.file.as_ref().map_or(Ok(()), crate::confine::check_next)?;
         if let Some(volume) = self.devices.bound_to_process() {
             let message = format!(
                 "{volume}: is a device by ublk, which a new program in the same process cannot \

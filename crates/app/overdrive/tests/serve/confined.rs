@@ -2,14 +2,15 @@
 //!
 //! The other tests of this program run confined as well: nothing turns the confinement off.
 
-use crate::common::{Server, image, place};
+use crate::common::{Ended, Server, image, place};
 use crate::home::Home;
 use crate::programs::{install_overdrive, install_script};
 use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use tempfile::TempDir;
 
 /// Returns the lines of /proc/PID/task/TID/status of each thread of a process.
 fn threads(process: Pid) -> Vec<BTreeMap<String, String>> {
@@ -158,34 +159,101 @@ fn forbidden_calls_and_files_are_refused_to_a_daemon_and_to_the_programs_that_it
     server.end().well();
 }
 
+/// A daemon with a configuration file, which lies in another directory than its image.
+struct Configured {
+    place: TempDir,
+    config: PathBuf,
+    server: Server,
+}
+
+impl Configured {
+    fn start() -> Configured {
+        let (home, place) = (Home::new(), place());
+        let directory = place.path().join("settings");
+        fs::create_dir(&directory).expect("room");
+        // A name in a directory of its own leads to the file.
+        let (config, link) = (directory.join("disk.toml"), place.path().join("names/disk.toml"));
+        fs::create_dir(place.path().join("names")).expect("room");
+        std::os::unix::fs::symlink(&config, &link).expect("room");
+        let images = place.path().join("images");
+        fs::create_dir(&images).expect("room");
+        write_config(&home, &config, &image_at(&images), "");
+        let arguments = ["serve", "--config", link.to_str().expect("plain")];
+        let server = Server::run_in(&home, home.command(&arguments));
+        Configured { place, config, server }
+    }
+
+    /// Returns an image in a directory.
+    fn image(&self, directory: &str) -> PathBuf {
+        let directory = self.place.path().join(directory);
+        fs::create_dir_all(&directory).expect("room");
+        image_at(&directory)
+    }
+
+    fn configure(&self, image: &Path, more: &str) {
+        write_config(&self.server.home, &self.config, image, more);
+    }
+
+    fn upgrade(&self) -> Ended {
+        self.server.home.overdrive(&["upgrade"])
+    }
+
+    fn backing(&self) -> PathBuf {
+        let rows = self.server.volume(&["list", "--json"]).json("overdrive.volumes/1");
+        PathBuf::from(rows["volumes"][0]["backing"].as_str().expect("a path"))
+    }
+}
+
+fn image_at(directory: &Path) -> PathBuf {
+    let path = directory.join("disk.img");
+    fs::File::create(&path).and_then(|file| file.set_len(8 << 20)).expect("room");
+    path
+}
+
+fn write_config(home: &Home, config: &Path, image: &Path, more: &str) {
+    let text = format!(
+        "nbd = 'unix:{}'\n[volume.disk]\nbacking = '{}'\nmemory = '2M'\n{more}",
+        home.socket().display(),
+        image.display()
+    );
+    fs::write(config, text).expect("room");
+}
+
 #[test]
-fn an_upgrade_to_an_image_of_another_directory_is_refused() {
-    let (home, before, after) = (Home::new(), place(), place());
-    let (image_before, image_after) = (image(&before, 8), image(&after, 8));
-    let config = before.path().join("disk.toml");
-    let set_image = |image: &Path| {
-        let text = format!(
-            "nbd = 'unix:{}'\n[volume.disk]\nbacking = '{}'\nmemory = '2M'\n",
-            home.socket().display(),
-            image.display()
-        );
-        fs::write(&config, text).expect("room");
-    };
-    set_image(&image_before);
-    let config = config.to_str().expect("plain");
-    let server = Server::run_in(&home, home.command(&["serve", "--config", config]));
-    set_image(&image_after);
-    home.overdrive(&["upgrade"]).refused(4, &["needs", "disk.img", "not upgraded"]);
-    let backing = || {
-        let rows = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
-        rows["volumes"][0]["backing"].as_str().expect("a path").to_owned()
-    };
-    assert_eq!(Path::new(&backing()), image_before);
-    // An image beside the former one can be opened.
-    let beside = before.path().join("beside.img");
-    fs::copy(&image_after, &beside).expect("room");
-    set_image(&beside);
-    home.overdrive(&["upgrade"]).well();
-    assert_eq!(Path::new(&backing()), beside);
-    server.end().well();
+fn an_upgrade_goes_on_with_what_the_confinement_permits() {
+    let daemon = Configured::start();
+    daemon.upgrade().well();
+    // An image beside the former one.
+    let first = daemon.backing();
+    let beside = first.with_file_name("beside.img");
+    fs::copy(&first, &beside).expect("room");
+    daemon.configure(&beside, "");
+    daemon.upgrade().well();
+    assert_eq!(daemon.backing(), beside);
+    daemon.server.end().well();
+}
+
+#[test]
+fn an_upgrade_whose_program_could_not_start_is_refused() {
+    let daemon = Configured::start();
+    let first = daemon.backing();
+    let elsewhere = daemon.image("elsewhere");
+    // The directory of the configuration may be read only.
+    let readable = daemon.image("settings/images");
+    for image in [&elsewhere, &readable] {
+        daemon.configure(image, "");
+        daemon.upgrade().refused(4, &["disk: needs", "disk.img", "not upgraded"]);
+    }
+    daemon.configure(&first.with_file_name("none.img"), "");
+    daemon.upgrade().refused(6, &["none.img", "No such file", "not upgraded"]);
+    daemon.configure(&first, "bogus = 3\n");
+    daemon.upgrade().refused(2, &["disk.toml:5", "bogus", "not upgraded"]);
+    daemon.configure(&first, "attach = true\n");
+    daemon.upgrade().refused(4, &["disk: needs a device or a mount", "not upgraded"]);
+    daemon.configure(&first, &format!("nbd = 'unix:{}.sock'\n", elsewhere.display()));
+    daemon.upgrade().refused(4, &["disk.img.sock", "not upgraded"]);
+    daemon.configure(&first, "");
+    daemon.upgrade().well();
+    assert_eq!(daemon.backing(), first);
+    daemon.server.end().well();
 }
