@@ -4,7 +4,7 @@ use crate::common::{Server, have_libnbd, image, place, python, serve};
 use crate::lives::Clients;
 use std::fs;
 
-/// Arguments: URI, process. Sends eight writes, ends the daemon once it has received all of them and
+/// Arguments: URI, process. Sends eight writes, ends the daemon once it has received all of them,
 /// while they wait, and reads all answers.
 const END: &str = r#"
 import fcntl, nbd, os, signal, struct, sys, termios
