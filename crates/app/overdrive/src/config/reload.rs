@@ -33,8 +33,8 @@ struct Reload {
 }
 
 /// Returns the settings of a served volume that differ from its configuration: those that can be
-/// changed now, and the others. A setting that the configuration leaves to a default that depends on
-/// others is not compared.
+/// changed now, and the others. A setting that is left to a default that depends on others is not
+/// compared.
 fn differences(
     volume: &ConfigVolume,
     level: Severity,
