@@ -26,7 +26,7 @@ const WINDOW_FIRST: u32 = 4 * ONE;
 const SAMPLE_BLOCKS: u64 = 256;
 /// The number of runs that may be in flight beside reads just before writers are throttled. Writers
 /// that wait make reads wait longer than these runs do.
-const FULL: u32 = 8;
+const FULL: u32 = 4;
 /// One run in this number has the maximum length: otherwise the estimator would not detect that
 /// longer runs have become better.
 const LONG_ONE_IN: u32 = 64;

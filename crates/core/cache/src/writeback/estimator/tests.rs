@@ -84,8 +84,8 @@ fn others_come_first_unless_somebody_waits_for_a_flush() {
     assert_eq!(of(Foreground { reads: 22, writers: 10, ..pressed }), 10, "in their places");
     // Beside reads, more and more of them until writers are throttled, and not fewer then.
     let beside = |filled| of(Foreground { reads: 30, filled, ..Foreground::default() });
-    assert_eq!([0, 256, 512, 768, 1024].map(beside), [2, 2, 4, 6, 8]);
-    assert_eq!(of(Foreground { reads: 30, filled: 1024, ..pressed }), 8);
+    assert_eq!([0, 256, 512, 768, 1024].map(beside), [2, 2, 2, 3, 4]);
+    assert_eq!(of(Foreground { reads: 30, filled: 1024, ..pressed }), 4);
     assert_eq!(of(Foreground { filled: 1024, ..Foreground::default() }), 4, "alone");
     assert_eq!(of(Foreground { changes: true, pressed: true, ..Foreground::default() }), 1);
     assert_eq!(of(Foreground { changes: true, flush: true, ..Foreground::default() }), 4);
