@@ -1,5 +1,6 @@
 //! `KEY=VALUE` as an operator writes it while the volume is served.
 
+use crate::log_level::LOG_LEVEL;
 use crate::section::nearest;
 use crate::settings::{SETTINGS, Setting};
 use block::{CacheSpec, SECTOR, Size};
@@ -7,9 +8,10 @@ use cache::{BLOCK_SECTORS, Changes, Geometry};
 use stack::check_dirty;
 use stack::{Exit, Failure};
 
-/// Returns the settings that can be changed.
+/// Returns what can be changed: settings of the volume, and the level of its daemon's messages.
 fn keys() -> Vec<&'static str> {
-    SETTINGS.iter().filter(|setting| setting.is_live()).map(|setting| setting.key).collect()
+    let live = SETTINGS.iter().filter(|setting| setting.is_live());
+    live.map(|setting| setting.key).chain([LOG_LEVEL]).collect()
 }
 
 fn usage(message: String) -> Failure {

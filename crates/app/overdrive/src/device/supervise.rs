@@ -145,6 +145,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         seat: None,
         is_stopped: false,
     };
+    let name = arguments.name.as_deref().unwrap_or("a device");
     loop {
         let end = supervisor.run_once()?;
         let status = end.status;
@@ -164,12 +165,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                 return Ok(exit_of(code));
             }
             Next::StartAfter(pause) if pause.is_zero() => {
-                daemon::complain!("overdrive: its process was killed ({status}); restarted");
+                daemon::complain!("overdrive: {name}: its daemon was killed ({status}); restarted");
             }
             Next::StartAfter(pause) => {
                 let after_ms = pause.as_millis();
                 daemon::complain!(
-                    "overdrive: its process was killed ({status}); restarting in {after_ms} ms"
+                    "overdrive: {name}: its daemon was killed ({status}); restarting in {after_ms} \
+                     ms"
                 );
                 if supervisor.is_stopped_within(pause) {
                     return Ok(ExitCode::SUCCESS);

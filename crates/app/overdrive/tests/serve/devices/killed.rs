@@ -57,7 +57,8 @@ pub(super) fn survives(attach: &[&str], mib: u64, seconds: u32, make: &[&str], c
         time.len() == 20 && time.ends_with('Z') && ["notice", "error"].contains(&severity)
     };
     assert!(disk.log().lines().all(is_stamped), "{}", disk.log());
-    assert!(disk.log().contains("Z error overdrive: its process was killed"), "{}", disk.log());
+    let killed = format!("Z error overdrive: {}: its daemon was killed", disk.name);
+    assert!(disk.log().contains(&killed), "{}", disk.log());
     run("fstrim", &[text(&mounted.0)]).well();
     mounted.unmount();
     run(check[0], &[&check[1..], &[text(&device)]].concat()).well();
