@@ -35,6 +35,7 @@ pub use memory::check_dirty;
 pub use near::{near, similar};
 pub use node::{
     Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept, create_pool,
+    unreachable_export,
 };
 pub use opening::{Backings, SCRATCH};
 pub use rate_limit::{below_limits, limited, split_limits};

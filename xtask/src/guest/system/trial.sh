@@ -269,8 +269,7 @@ sleep_of_the_machine() {
 }
 
 confined_to() { # VOLUME WORDS
-    found=$(overdrive volume stats "$1" | grep '^confined ' || true)
-    [ "$found" = "confined  $2" ] || fail "$1 is '$found', not confined to '$2'"
+    overdrive volume stats "$1" | grep -x "confined  $2" || fail "$1 is not confined to '$2'"
 }
 
 # Daemons have given up what they do not need, under the sandbox of both units.

@@ -31,6 +31,7 @@ pub(crate) use layer::open as open_layer;
 pub(crate) use memory::{NullNode, RamNode};
 pub(crate) use model::{ModelNode, open as open_model};
 pub(crate) use nbd::NbdBacking;
+pub use nbd::unreachable_export;
 pub use pool::create_pool;
 pub(crate) use pool::{PoolNode, open as open_pool};
 pub(crate) use stripe::open as open_stripe;

@@ -61,7 +61,7 @@ impl Backing for NbdBacking {
 async fn open(uri: &str, read_only: bool, ring: &Ring) -> Result<NbdNode, Failure> {
     let usage = |text: &str| Failure::new(Exit::Usage, format!("{uri}: {text}"));
     let address = ExportAddress::parse(uri).map_err(usage)?;
-    let unreachable = |error| unreachable(uri, &error);
+    let unreachable = |error| unreachable_export(uri, &error);
     let way = Way::new(&address).map_err(unreachable)?;
     let (socket, agreed) = way.connect(ring, ATTEMPT_NS).await.map_err(unreachable)?;
     if !read_only && !agreed.can(NBD_FLAG_READ_ONLY) {
@@ -87,7 +87,8 @@ fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
-fn unreachable(uri: &str, error: &io::Error) -> Failure {
+/// Returns the failure of connecting to an export.
+pub fn unreachable_export(uri: &str, error: &io::Error) -> Failure {
     let fault = error.get_ref().and_then(|inner| inner.downcast_ref());
     let exit = match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => Exit::NoDaemon,
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_server_that_breaks_the_protocol_is_no_server_that_refuses() {
-        let exit = |error: io::Error| unreachable("nbd://host/", &error).exit;
+        let exit = |error: io::Error| unreachable_export("nbd://host/", &error).exit;
         let refused = Fault::Refused { reply: 0x8000_0006, text: "no such export".to_owned() };
         assert_eq!(exit(refused.into()), Exit::Negative);
         assert_eq!(exit(Fault::Nonsense("magic").into()), Exit::Io);

@@ -2,6 +2,7 @@
 //! replays drawn inputs of the fuzz target `policy`.
 
 mod parse;
+mod sample;
 
 use policy::saved::Saved;
 use policy::{Access, Arbiter, Curve, Expectation, Hash, Kind};
@@ -115,7 +116,7 @@ proptest! {
         changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..4),
         length in any::<usize>(),
     ) {
-        let mut bytes = parse::sample(kind, &blocks);
+        let mut bytes = sample::sample(kind, &blocks);
         for (at, byte) in changes {
             let at = at % bytes.len();
             bytes[at] = byte;

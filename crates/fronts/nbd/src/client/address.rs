@@ -51,22 +51,27 @@ impl ExportAddress {
 
 impl fmt::Display for ExportAddress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let export = escape(&self.export);
+        let export = percent_encode(&self.export);
         match &self.socket {
             ServerSocket::Unix(path) => {
-                write!(out, "nbd+unix:///{export}?socket={}", escape(&path.to_string_lossy()))
+                write!(
+                    out,
+                    "nbd+unix:///{export}?socket={}",
+                    percent_encode(&path.to_string_lossy())
+                )
             }
             ServerSocket::Tcp { host, port } if host.contains(':') => {
                 write!(out, "nbd://[{host}]:{port}/{export}")
             }
             ServerSocket::Tcp { host, port } => {
-                write!(out, "nbd://{}:{port}/{export}", escape(host))
+                write!(out, "nbd://{}:{port}/{export}", percent_encode(host))
             }
         }
     }
 }
 
-fn escape(text: &str) -> String {
+/// Returns a text as a part of a URI (RFC 3986, section 2.1); `/` stays.
+pub fn percent_encode(text: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {
         match byte {

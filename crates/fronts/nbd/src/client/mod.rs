@@ -22,7 +22,7 @@ mod replies;
 mod stretches;
 mod under_way;
 
-pub use address::{ExportAddress, NBD_PORT, ServerSocket};
+pub use address::{ExportAddress, NBD_PORT, ServerSocket, percent_encode};
 pub use blocking::Connection;
 pub use dial::{ATTEMPT_NS, Resolved, dial};
 pub use fault::Fault;

@@ -2,6 +2,7 @@
 
 use crate::front::Inherited;
 use crate::plan::NbdAddress;
+use nbd::client::percent_encode;
 use ring::Listener;
 use stack::{Exit, Failure};
 use std::path::Path;
@@ -69,27 +70,18 @@ impl NbdAddress {
     pub(crate) fn uri(&self, export: &str, listener: &Listener) -> String {
         match self {
             NbdAddress::Unix(path) => {
-                format!("nbd+unix:///{}?socket={}", escape(export), escape(&path.to_string_lossy()))
+                format!(
+                    "nbd+unix:///{}?socket={}",
+                    percent_encode(export),
+                    percent_encode(&path.to_string_lossy())
+                )
             }
             NbdAddress::Tcp(address) => {
                 let address = listener.address().unwrap_or(*address);
-                format!("nbd://{address}/{}", escape(export))
+                format!("nbd://{address}/{}", percent_encode(export))
             }
         }
     }
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                out.push(byte as char);
-            }
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -98,6 +90,6 @@ mod tests {
 
     #[test]
     fn names_are_escaped_in_uris() {
-        assert_eq!(escape("a b/ü"), "a%20b/%C3%BC");
+        assert_eq!(percent_encode("a b/ü"), "a%20b/%C3%BC");
     }
 }
