@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::memory::{geometry_for, memory_failure};
 use crate::node::{Identity, OpenNode};
 use crate::planted::{Bug, planted};
-use block::{CacheSpec, SECTOR};
+use block::{CacheSpec, SECTOR, Spec};
 use cache::{Arena, Cache, CleanBlocks, Geometry, Settings, Shared};
 use holder::{Busy, Doubts, Keeper, RetainedVolume};
 use lane::Lane;
@@ -38,6 +38,14 @@ pub struct Keep {
     pub runtime: PathBuf,
     /// The `overdrive` program; it has the hidden command `hold`.
     pub program: PathBuf,
+}
+
+/// Returns the key under which a holder may retain the memory of a stack. None: it retains none.
+pub fn retention_key(spec: &Spec) -> Option<String> {
+    spec.chain().find_map(|part| match part {
+        Spec::File { path, .. } => holder::key_at(path).ok(),
+        _ => None,
+    })
 }
 
 /// The memory and descriptors of an earlier process, which this process has received.

@@ -29,7 +29,7 @@ mod volume;
 pub use backing_records::Loss;
 pub use failure::{Exit, Failure};
 pub use flags::OpenFlags;
-pub use keep::Keep;
+pub use keep::{Keep, retention_key};
 pub use layers::{Counts, Kind, ValveShared};
 pub use memory::check_dirty;
 pub use near::{near, similar};

@@ -37,11 +37,22 @@ pub struct HolderOptions<'a> {
     pub survey: &'a dyn Fn(BorrowedFd<'_>) -> io::Result<Contents>,
     /// Interval at which an orphan checks whether its image has been deleted.
     pub look_every: Duration,
+    /// Longest time for which only clean blocks are retained without an owner, and without a daemon
+    /// that is about to take them over. The image stays locked for as long.
+    pub clean_max: Duration,
 }
+
+/// Time for which only clean blocks are retained: a supervisor's longest pause before a restart,
+/// and some time to start.
+const CLEAN_MAX: Duration = Duration::from_secs(15);
 
 /// Runs `overdrive hold`, which reads the amount of dirty data from the arena's headers.
 pub fn hold() -> ExitCode {
-    hold_on(&HolderOptions { survey: &crate::survey::of_arena, look_every: Duration::from_secs(5) })
+    hold_on(&HolderOptions {
+        survey: &crate::survey::of_arena,
+        look_every: Duration::from_secs(5),
+        clean_max: CLEAN_MAX,
+    })
 }
 
 /// Runs a holder with other parameters. The process becomes the holder: this returns when it ends.
@@ -168,6 +179,7 @@ fn handshake<'a>(
         connections: Connections::new(),
         survey: options.survey,
         look_every: options.look_every,
+        clean_max: options.clean_max,
         since_unix_s: unix_s(),
         takes: 0,
         absence,

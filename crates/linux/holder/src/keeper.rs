@@ -121,8 +121,8 @@ impl Keeper {
         }
     }
 
-    /// Announces to the holder of a mount that this process is about to take the mount over, so
-    /// that requests wait. None: there is no holder.
+    /// Announces to a holder that this process is about to take over its memory or mount: requests
+    /// to the mount wait, and clean blocks stay. None: there is no holder.
     ///
     /// # Errors
     /// The holder does not answer, or is of an earlier version.

@@ -28,8 +28,8 @@
 //!                                                     or the image was deleted --------> gone
 //! ```
 //!
-//! With nothing but clean blocks it stays for `CLEAN_MAX`, so that a daemon that is restarted
-//! finds them.
+//! With nothing but clean blocks it stays for [`HolderOptions::clean_max`], so that a daemon that is
+//! restarted finds them; longer if a daemon that starts has sent `approach`.
 //!
 //! The daemon starts it as the hidden command `hold`, with one end of a socket pair as its stdin.
 //! That process starts the program once more in a new session and exits, so that the holder has no
@@ -52,8 +52,8 @@
 //! - `status`. Any. `status {...}`.
 //! - `look`. Any. `kept`, with the arena, without becoming the owner.
 //! - `describe {outline, wait_ms, again, backing}`. The owner of a mount. `accepted`.
-//! - `approach`. A daemon that is about to take a mount over, while the connection is open.
-//!   `accepted`.
+//! - `approach`. A daemon that is about to take the memory or the mount over, while the connection
+//!   is open. `accepted`.
 //! - `leave`. The owner of a mount, which stops serving and ends. `accepted`.
 //! - `waiting`. Any. `waits {waiting}`: since when a mount has had no owner.
 //! - `discard {takes}`. Any, if there is no owner. `done`, and the holder ends; or `busy {pid}`; or

@@ -28,9 +28,6 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// Time without an owner before this is reported: a restart or an upgrade of the owner is shorter,
 /// and is not reported.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
-/// Time without an owner for which only clean blocks are retained: a supervisor's longest pause
-/// before a restart, and some time to start. Until then the image stays locked.
-const CLEAN_MAX: Duration = Duration::from_secs(15);
 /// Maximum number of connections accepted per round, so that many clients cannot stop the loop.
 const ADMITTED_MAX: usize = 8;
 
@@ -65,6 +62,8 @@ pub(crate) struct Holder<'a> {
     pub(crate) survey: Survey<'a>,
     /// Interval at which an orphan checks whether its image still exists.
     pub(crate) look_every: Duration,
+    /// See [`HolderOptions::clean_max`](crate::HolderOptions::clean_max).
+    pub(crate) clean_max: Duration,
     pub(crate) since_unix_s: u64,
     /// Number of takeovers.
     pub(crate) takes: u64,
@@ -145,10 +144,16 @@ impl Holder<'_> {
             || self.absence.as_ref().is_some_and(Absence::is_owner_ending)
     }
 
+    /// Returns the end of the time for which only clean blocks are retained, unless a daemon is about
+    /// to take them over: one of many volumes opens them in turn, which may take longer.
+    fn clean_end(&self) -> Option<Deadline> {
+        self.clean_end.filter(|_| !self.connections.is_approached())
+    }
+
     /// Returns the next moment at which a holder without an owner has work.
     fn next(&self, look: Deadline) -> Deadline {
         let absence = self.absence.as_ref().and_then(Absence::next);
-        let others = [self.report, absence, self.watch.next(), self.clean_end];
+        let others = [self.report, absence, self.watch.next(), self.clean_end()];
         let moments = others.into_iter().chain([Some(look)]).flatten();
         moments.min_by_key(|moment| moment.remaining()).unwrap_or(look)
     }
@@ -170,7 +175,7 @@ impl Holder<'_> {
             }
         }
         self.watch.advance(self.arena.as_fd(), self.backing[0].as_fd());
-        if self.clean_end.is_some_and(Deadline::has_passed) {
+        if self.clean_end().is_some_and(Deadline::has_passed) {
             return Ends;
         }
         if self.report.is_some_and(Deadline::has_passed) {
@@ -356,7 +361,7 @@ impl Holder<'_> {
             if contents.clean_blocks == 0 || !self.watch.is_on() {
                 return Ends;
             }
-            self.clean_end = Some(Deadline::after(CLEAN_MAX));
+            self.clean_end = Some(Deadline::after(self.clean_max));
             return Stays;
         }
         self.report = Some(Deadline::after(REPORT_AFTER));

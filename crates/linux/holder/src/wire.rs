@@ -68,7 +68,7 @@ pub(crate) enum Ask {
     Take {
         pid: i32,
     },
-    /// A daemon is about to take the mount over, while this connection is open.
+    /// A daemon is about to take the memory or the mount over, while this connection is open.
     Approach,
     /// The owner's clean blocks equal the image from now on.
     Watch,

@@ -90,7 +90,7 @@ pub struct DaemonPlan {
     pub mounts: Vec<Mounting>,
     /// The volumes that are block devices.
     pub attachments: Vec<Attaching>,
-    /// The announcements to holders of mounts ([`crate::approach`]).
+    /// The announcements to holders ([`crate::approach`]).
     pub approaches: Vec<Approach>,
     /// A shell command that runs while the volumes are served, with the first one's `uri` in its
     /// environment.

@@ -39,7 +39,7 @@ use crate::runtime::control_socket;
 use cache::Counters;
 use captive::{Which, either};
 use export::Budget;
-use holder::Approach;
+use holder::{Approach, Keeper};
 use host::File;
 use lane::Lane;
 use operator::Control;
@@ -87,14 +87,22 @@ pub struct Served {
     pub poll_vain_ns: u64,
 }
 
-/// Announces to the holders of mounts that this process is about to take the mounts over, so that
-/// users' requests wait instead of failing. Call this before the volumes are opened, because
-/// opening may wait for the I/O of a dead daemon.
-pub fn approach(mounts: &[Mounting], attachments: &[Attaching], runtime: &Path) -> Vec<Approach> {
+/// Announces to the holders of mounts and of volumes with these keys ([`stack::retention_key`])
+/// that this process is about to take them over: users' requests wait instead of failing, and clean
+/// blocks stay. Call this before the volumes are opened, because opening may wait for the I/O of a
+/// dead daemon, and the last of many volumes for all others.
+pub fn approach(
+    mounts: &[Mounting],
+    attachments: &[Attaching],
+    keys: impl Iterator<Item = String>,
+    runtime: &Path,
+) -> Vec<Approach> {
     let files = mounts.iter().map(|it| (it.keep.as_ref(), it.directory.clone()));
     let devices = attachments.iter();
     let devices = devices.map(|it| (it.keep.as_ref(), device::directory(runtime, &it.volume)));
-    files.chain(devices).filter_map(|(keep, place)| front::approach(keep?, &place)).collect()
+    let mounts = files.chain(devices).filter_map(|(keep, place)| front::approach(keep?, &place));
+    let volumes = keys.filter_map(|key| Keeper::approach(runtime, &key).ok()?);
+    mounts.chain(volumes).collect()
 }
 
 /// Serves volumes until the captive command ends, or until a signal (SIGINT, SIGTERM) or an

@@ -19,7 +19,7 @@ use daemon::{
 };
 use holder::Records;
 use ring::Polling;
-use stack::{Exit, Failure, Keep, OpenFlags, Volume};
+use stack::{Exit, Failure, Keep, OpenFlags, Volume, retention_key};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -363,7 +363,9 @@ pub(crate) fn serve(mut config: Config, options: ServeOptions) -> Result<ExitCod
     daemon::find_inherited();
     daemon::allow_descriptors(config.volumes.len(), listeners.len(), threads)?;
     daemon::protect_process();
-    let approaches = daemon::approach(&mounts, &attachments, &daemon::runtime_directory());
+    let retained = config.volumes.iter().filter(|volume| volume.holder);
+    let keys = retained.filter_map(|volume| retention_key(&volume.spec().ok()?));
+    let approaches = daemon::approach(&mounts, &attachments, keys, &daemon::runtime_directory());
     let volumes = open(config.volumes, quiet)?;
     lock_memory(&volumes, quiet);
     // A captive command has the URI in its environment, and stdout belongs to the command.

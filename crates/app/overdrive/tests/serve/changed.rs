@@ -13,6 +13,7 @@ use crate::common::{
 use crate::home::Home;
 use crate::mounted::plain;
 use crate::programs::{install_overdrive, install_script};
+use holder::Keeper;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -319,6 +320,13 @@ impl Scene<'_> {
         )
     }
 
+    /// Makes the holders stay, however long the changes take on a busy machine.
+    fn approach(&self) -> Vec<holder::Approach> {
+        let runtime = self.home.runtime().join("overdrive");
+        let keys = self.names().map(|name| holder::key_at(&self.image(name)).expect("a file"));
+        keys.filter_map(|key| Keeper::approach(&runtime, &key).expect("it answers")).collect()
+    }
+
     /// Has all images changed in the daemon's absence. Returns the next daemon.
     fn changed(&self, server: Server, end: End, early: &mut [EarlyProgram]) -> Server {
         let mut change = || {
@@ -327,6 +335,7 @@ impl Scene<'_> {
             assert_eq!(ended.status, 0, "{errors}");
             early.iter_mut().for_each(EarlyProgram::go_on);
         };
+        let _approaches = self.approach();
         match end {
             End::Stopped => _ = server.end().well(),
             End::Killed => _ = server.kill(),

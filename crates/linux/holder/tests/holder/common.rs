@@ -12,10 +12,15 @@ use std::time::{Duration, Instant};
 pub(crate) const TRIAL: &str = env!("CARGO_BIN_EXE_holder-trial");
 
 /// Repeats the check until it succeeds; false after five seconds.
-pub(crate) fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+pub(crate) fn eventually(holds: impl FnMut() -> bool) -> bool {
+    within(Duration::from_secs(5), holds)
+}
+
+/// Repeats the check until it succeeds; false after this time.
+pub(crate) fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
     #[allow(clippy::disallowed_methods, reason = "a test of processes")]
     let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(5) {
+    while start.elapsed() < time {
         if holds() {
             return true;
         }

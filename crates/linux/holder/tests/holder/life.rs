@@ -1,10 +1,11 @@
 //! A holder is owned, orphaned, taken over, and ends.
 
-use crate::common::{TestDirectory, eventually, is_alive, kill};
+use crate::common::{TestDirectory, eventually, is_alive, kill, within};
 use holder::{Busy, Keeper, Record, Records};
 use rustix::process::Signal;
 use std::fs;
 use std::io;
+use std::time::Duration;
 
 #[test]
 fn a_killed_daemon_loses_nothing_and_the_next_one_goes_on() {
@@ -71,6 +72,23 @@ fn with_nothing_dirty_the_holder_goes_with_its_daemon() {
     assert!(!place.is_locked());
     assert!(fs::read_dir(place.runtime().join("holders")).expect("it").next().is_none());
     place.daemon("find").says(&["none"]);
+}
+
+/// The last of many volumes that a daemon opens in turn is taken over late.
+#[test]
+fn clean_blocks_stay_while_a_daemon_that_starts_approaches() {
+    let place = TestDirectory::new();
+    let mut daemon = place.daemon("start");
+    daemon.says(&["started", "ready"]).order("clean 5").says(&["done"]);
+    let holder = place.status().expect("a holder").holder_pid;
+    let approach = Keeper::approach(&place.runtime(), &place.key()).expect("it answers");
+    daemon.kill();
+    assert!(eventually(|| place.status().expect("it stays").has_only_clean));
+    // Ten times as long as it stays by itself.
+    let has_gone = || !is_alive(holder);
+    assert!(!within(Duration::from_millis(500), has_gone));
+    drop(approach.expect("there is a holder"));
+    assert!(eventually(has_gone));
 }
 
 /// The next process finds in the record whether data was lost with the memory.

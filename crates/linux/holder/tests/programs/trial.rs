@@ -18,6 +18,7 @@ use std::time::Duration;
 
 const DIRTY_AT: usize = 0;
 const FAILED_AT: usize = 8;
+const CLEAN_AT: usize = 16;
 const TEXT_AT: usize = 4096;
 const TEXT: &[u8; 8] = b"precious";
 
@@ -29,7 +30,8 @@ fn word(file: BorrowedFd<'_>, at: usize) -> io::Result<u64> {
 
 fn survey(arena: BorrowedFd<'_>) -> io::Result<Contents> {
     let failed = word(arena, FAILED_AT)? != 0;
-    Ok(Contents { dirty_blocks: word(arena, DIRTY_AT)?, failed, ..Contents::default() })
+    let (dirty_blocks, clean_blocks) = (word(arena, DIRTY_AT)?, word(arena, CLEAN_AT)?);
+    Ok(Contents { dirty_blocks, clean_blocks, failed, ..Contents::default() })
 }
 
 struct Daemon {
@@ -97,6 +99,12 @@ impl Daemon {
             ("dirty", number) => {
                 let number: u64 = number.parse().map_err(io::Error::other)?;
                 self.arena.memory().write(DIRTY_AT, &number.to_ne_bytes());
+            }
+            // From now on the holder watches for other programs that open the image.
+            ("clean", number) => {
+                let number: u64 = number.parse().map_err(io::Error::other)?;
+                self.arena.memory().write(CLEAN_AT, &number.to_ne_bytes());
+                self.keeper.as_ref().ok_or(io::ErrorKind::NotFound)?.watch()?;
             }
             ("failed", _) => self.arena.memory().write(FAILED_AT, &1u64.to_ne_bytes()),
             ("watch", _) => {
@@ -173,6 +181,7 @@ fn main() -> ExitCode {
         [holder::HOLD] => holder::hold_on(&HolderOptions {
             survey: &survey,
             look_every: Duration::from_millis(50),
+            clean_max: Duration::from_millis(50),
         }),
         [mode, runtime, image] => match daemon(mode, Path::new(runtime), Path::new(image)) {
             Ok(()) => ExitCode::SUCCESS,
