@@ -29,6 +29,10 @@ pub(crate) struct Options {
     /// Latencies of the backing.
     #[arg(long, value_delimiter = ',', default_value = "1ms,5ms")]
     delays: Vec<String>,
+    /// Boots of each kind and latency. The kinds take turns, so that a slow minute of this machine
+    /// concerns all of them.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
     /// Memory of the cache.
     #[arg(long, default_value = "512M")]
     memory: String,
@@ -55,18 +59,17 @@ enum Before {
     Restart,
 }
 
-/// The boots of a table, in their order. The first ones are not shown: they write the files that
-/// each system writes once.
-const BOOTS: [(&str, Before); 9] = [
-    ("", Before::Bare),
-    ("", Before::Bare),
+/// Boots that are not shown: they write the files that each system writes once.
+const FIRST_BOOTS: usize = 2;
+
+/// The boots of a round, in their order.
+const ROUND: [(&str, Before); 6] = [
     ("bare", Before::Bare),
     ("cold", Before::Cold),
     ("killed", Before::Kill),
     ("upgraded", Before::Upgrade),
     ("list", Before::Restart),
     ("second list", Before::Restart),
-    ("bare again", Before::Bare),
 ];
 
 /// A measured boot.
@@ -108,8 +111,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     fs::create_dir_all(&place)?;
     image::make_root(&cache, &place, &kernel)?;
     println!(
-        "{:<9} {:<12} {:>8} {:>8} {:>8} {:>7} {:>7}",
-        "backing", "boot", "total s", "wait s", "of bare", "reads", "flushes"
+        "{:<9} {:<12} {:>8} {:>8} {:>7} {:>7}",
+        "backing", "boot", "total s", "wait s", "reads", "flushes"
     );
     for delay in &options.delays {
         Bench { place: &place, kernel: &kernel, program: &program, options, delay }.run()?;
@@ -118,12 +121,41 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 impl Boot {
-    fn print(&self, delay: &str, bare_s: f64) {
+    fn print(&self, delay: &str) {
         let Boot { name, whole_s, wait_s, reads, flushes } = self;
-        let ratio = wait_s / bare_s;
-        println!(
-            "{delay:<9} {name:<12} {whole_s:>8.2} {wait_s:>8.2} {ratio:>8.3} {reads:>7} {flushes:>7}"
-        );
+        println!("{delay:<9} {name:<12} {whole_s:>8.2} {wait_s:>8.2} {reads:>7} {flushes:>7}");
+    }
+}
+
+/// The waits of all boots of one kind, in seconds.
+struct Waits(Vec<f64>);
+
+impl Waits {
+    fn of(boots: &[Boot], name: &str) -> Waits {
+        let mut waits: Vec<f64> =
+            boots.iter().filter(|boot| boot.name == name).map(|boot| boot.wait_s).collect();
+        waits.sort_unstable_by(f64::total_cmp);
+        Waits(waits)
+    }
+
+    fn median(&self) -> f64 {
+        let middle = self.0.len() / 2;
+        (self.0[middle] + self.0[(self.0.len() - 1) / 2]) / 2.0
+    }
+}
+
+/// Prints the median wait of each kind, its extremes, and its ratio to that without a cache.
+fn print_medians(delay: &str, boots: &[Boot]) {
+    let bare_s = Waits::of(boots, "bare").median();
+    println!(
+        "{delay:<9} {:<12} {:>8} {:>8} {:>8} {:>8}",
+        "median", "wait s", "least", "most", "of bare"
+    );
+    for (name, _) in ROUND {
+        let waits = Waits::of(boots, name);
+        let (least, most, median) = (waits.0[0], waits.0[waits.0.len() - 1], waits.median());
+        let ratio = median / bare_s;
+        println!("{delay:<9} {name:<12} {median:>8.2} {least:>8.2} {most:>8.2} {ratio:>8.3}");
     }
 }
 
@@ -141,16 +173,18 @@ impl Bench<'_> {
         let _ = fs::remove_dir_all(self.place.join("state"));
         fs::create_dir_all(self.place.join("runtime"))?;
         let mut daemon: Option<Daemon> = None;
+        for _ in 0..FIRST_BOOTS {
+            daemon = Some(self.prepare(daemon.take(), Before::Bare)?);
+            self.boot("first").context("the first boots")?;
+        }
         let mut boots = Vec::new();
-        for (name, before) in BOOTS {
+        for (name, before) in (0..self.options.rounds).flat_map(|_| ROUND) {
             daemon = Some(self.prepare(daemon.take(), before)?);
             let boot = self.boot(name).with_context(|| format!("boot '{name}'"))?;
-            let bare_s = boots.first().map_or(boot.wait_s, |first: &Boot| first.wait_s);
-            if !name.is_empty() {
-                boot.print(self.delay, bare_s);
-                boots.push(boot);
-            }
+            boot.print(self.delay);
+            boots.push(boot);
         }
+        print_medians(self.delay, &boots);
         daemon.context("there were boots")?.stop()
     }
 
