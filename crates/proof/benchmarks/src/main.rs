@@ -17,6 +17,7 @@ mod guard;
 mod idle;
 mod lab;
 mod latencies;
+mod link;
 mod metadata;
 mod misses;
 mod model;
@@ -31,6 +32,7 @@ mod program;
 mod readahead;
 mod record;
 mod restart;
+mod rider;
 mod rivals;
 mod routes;
 mod saturate;
@@ -97,6 +99,9 @@ enum Figure {
     /// A slow backing under a zipf load, compared with the same server without a cache and with the
     /// best fixed choice of blocks.
     Slow(slow::Arguments),
+    /// An NBD export behind a link of 1 ms, compared with the bare link: a zipf load, and a stream
+    /// that starts cold.
+    Link(link::Arguments),
     /// More load than a file can serve: a trace at its own pace and fio at depth 128, compared with
     /// the same server without a cache.
     Saturate(saturate::Arguments),
@@ -155,6 +160,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Threads(arguments) => threads::run(&arguments),
         Figure::Poll(arguments) => poll::run(&arguments),
         Figure::Slow(arguments) => slow::run(&arguments),
+        Figure::Link(arguments) => link::run(&arguments),
         Figure::Saturate(arguments) => saturate::run(&arguments),
         Figure::Copy(arguments) => copy::run(&arguments),
         Figure::Device(arguments) => device::run(&arguments),

@@ -38,6 +38,25 @@ pub(crate) fn nbdkit_cache(processors: &str, socket: &Path, file: &Path) -> Resu
     warmed(Program::start(command, socket).context("nbdkit (apt-get install nbdkit)")?)
 }
 
+/// Starts nbdkit over a file as the far end of a link: with its filters `rate` and `delay`, and
+/// these parameters of theirs.
+///
+/// # Errors
+/// If it is not installed.
+pub(crate) fn nbdkit_link(
+    processors: &str,
+    socket: &Path,
+    file: &Path,
+    parameters: &[String],
+) -> Result<Program> {
+    let mut command = pinned("nbdkit", processors);
+    // A delayed request occupies a thread.
+    command.args(["--foreground", "--exit-with-parent", "--threads", "256"]);
+    command.args(["--filter=rate", "--filter=delay", "--unix"]).arg(socket);
+    command.arg("file").arg(file).args(parameters);
+    Program::start(command, socket).context("nbdkit (apt-get install nbdkit)")
+}
+
 /// Starts qemu-nbd over a file in the host's page cache.
 ///
 /// # Errors

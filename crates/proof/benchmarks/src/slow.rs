@@ -5,10 +5,11 @@
 //! fixed choice of blocks (the hottest quarter), at the costs of hits and misses measured in the
 //! same run; and of the hit ratio with that of a plain LRU list of the same size.
 
-use crate::client::{BLOCK, Client, Run, Waiting, Window};
+use crate::client::BLOCK;
 use crate::overdrive::Overdrive;
 use crate::processors::Processors;
-use crate::program::{Program, ProgramOptions};
+use crate::program::ProgramOptions;
+use crate::rider::{DRAWS, Rider, Split};
 use crate::sides::{Pairs, Side, in_turns, median, verdict};
 use crate::zipf::Zipf;
 use anyhow::Result;
@@ -41,68 +42,8 @@ const DEPTHS: [(usize, f64); 2] = [(1, 8.0), (32, 5.0)];
 /// Minimum share of the best fixed choice's rate.
 const STATIC_MIN: f64 = 0.9;
 const DELAY: &str = "read=500us,write=500us,flush=500us,servers=4";
-/// A faster answer came from memory: the backing takes at least 500 us.
-const MISS_NS_MIN: u64 = 400_000;
-/// Seconds without a rise of the hit ratio after which the cache is warm: the policy's shadows take
-/// longer than the cache takes to fill.
-const STEADY_S: u32 = 15;
 /// Maximum rate of the backing.
 const BACKING_RATE: f64 = 4.0 / 500e-6;
-/// Reads drawn in advance; a run continues where the last one ended.
-const DRAWS: usize = 1 << 22;
-
-/// A client and its load.
-struct Rider {
-    client: Client,
-    draws: Vec<u32>,
-    at: usize,
-}
-
-/// The result of a run, with hits and misses separate.
-#[derive(Clone, Copy)]
-struct Split {
-    run: Run,
-    hits: u64,
-    hit_ns: f64,
-    misses: u64,
-    miss_ns: f64,
-}
-
-impl Split {
-    fn hit_ratio(&self) -> f64 {
-        self.hits as f64 / (self.hits + self.misses).max(1) as f64
-    }
-
-    /// Returns the mean nanoseconds of a read at this hit ratio, at the costs of this run.
-    fn mean_ns(&self, hit_ratio: f64) -> f64 {
-        hit_ratio * self.hit_ns + (1.0 - hit_ratio) * self.miss_ns
-    }
-}
-
-impl Rider {
-    fn new(server: &Program, zipf: &Zipf, seed: u64) -> Result<Rider> {
-        let draws = zipf.draw(DRAWS, &mut Random::new(seed));
-        Ok(Rider { client: server.connect()?, draws, at: 0 })
-    }
-
-    fn reads(&mut self, depth: usize, run_ms: u64) -> Result<Split> {
-        let window = Window { reads: depth, waiting: Waiting::Blocked, run_ms };
-        let (draws, at) = (&self.draws, &mut self.at);
-        let mut of = [(0u64, 0u64); 2];
-        let next = || {
-            *at = (*at + 1) % draws.len();
-            draws[*at].into()
-        };
-        let run = self.client.reads(window, next, |took_ns| {
-            let (count, sum) = &mut of[usize::from(took_ns >= MISS_NS_MIN)];
-            *count += 1;
-            *sum += took_ns;
-        })?;
-        let mean = |(count, sum): (u64, u64)| sum as f64 / count.max(1) as f64;
-        let (hits, misses) = (of[0].0, of[1].0);
-        Ok(Split { run, hits, hit_ns: mean(of[0]), misses, miss_ns: mean(of[1]) })
-    }
-}
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let processors = Processors::split()?;
@@ -156,7 +97,7 @@ fn both(
     };
     let cached = serve("cached", &memory)?;
     let mut to_cached = Rider::new(&cached, zipf, 2)?;
-    warm(&mut to_cached, arguments)?;
+    to_cached.warm(arguments.warm_s)?;
     let before = overdrive.counted()?;
     let uncached = serve("uncached", "0")?;
     let mut to_uncached = Rider::new(&uncached, zipf, 3)?;
@@ -178,22 +119,6 @@ fn both(
         100.0 * hits as f64 / (hits + misses + joins).max(1) as f64,
         of("bypass_not_admitted")
     );
-    Ok(())
-}
-
-/// Reads until the hit ratio has stopped rising, at a depth that makes this quick.
-fn warm(rider: &mut Rider, arguments: &Arguments) -> Result<()> {
-    let (mut last, mut steady) = (0.0, 0);
-    for second in 1..=arguments.warm_s {
-        let ratio = rider.reads(32, 1000)?.hit_ratio();
-        steady = if ratio < last + 0.002 { steady + 1 } else { 0 };
-        last = ratio.max(last);
-        if steady == STEADY_S {
-            println!("  warm after {second} s: {:.2} % hits", 100.0 * ratio);
-            return Ok(());
-        }
-    }
-    println!("  still warming up after {} s: {:.2} % hits", arguments.warm_s, 100.0 * last);
     Ok(())
 }
 
