@@ -329,7 +329,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let Arguments {
         config: file, backing: volume, threads, poll, log_level, run, json, quiet, ..
     } = arguments;
-    let file = file.map(|path| ConfigFile { path, volume });
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let file = file.map(|path| ConfigFile { path: absolute(path), volume });
     serve(config, ServeOptions { file, threads, poll, log_level, run, json, quiet, replaced })
 }
 
