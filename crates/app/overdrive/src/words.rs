@@ -10,6 +10,7 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use report::terminal::sentence_width;
 use stack::Exit;
 use std::borrow::Cow;
+use std::io::IsTerminal;
 
 /// Looks of the help on a terminal with colours.
 const STYLES: Styles = Styles::styled()
@@ -46,7 +47,10 @@ fn end(error: &Error) -> ! {
         [Some(word.as_str()), value].into_iter().flatten().chain(word.split([',', '=']))
     });
     let odd: Vec<&str> = parts.filter(|part| matches!(printable(part), Cow::Owned(_))).collect();
-    if odd.is_empty() || !error.use_stderr() {
+    // The library breaks the lines of its help, but not those of its errors.
+    let plain = error.render().to_string();
+    let is_long = std::io::stderr().is_terminal() && terminal::fit_message(&plain) != plain;
+    if !error.use_stderr() || odd.is_empty() && !is_long {
         error.exit();
     }
     // Without colours, odd words would lose part of their oddity.
