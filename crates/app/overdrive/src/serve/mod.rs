@@ -95,7 +95,7 @@ pub(crate) struct Arguments {
     /// Level of messages: 'error', 'notice', or 'debug' for each client, each operator's request
     /// and each saved list as well; 'overdrive volume set NAME log_level=LEVEL' changes it.
     /// Default: notice.
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "error|notice|debug")]
     log_level: Option<Severity>,
 
     /// Name of the export.
