@@ -54,6 +54,8 @@ pub(crate) struct Opening<'a> {
     begun_ns: u64,
     pub(crate) records: Rc<BackingRecords>,
     pub(crate) notes: Vec<String>,
+    /// The smallest [`OpenNode::lanes_max`] of its backings.
+    pub(crate) lanes_max: Option<usize>,
     progress: &'a mut dyn FnMut(usize, usize),
 }
 
@@ -114,6 +116,7 @@ impl<'a> Opening<'a> {
             begun_ns: 0,
             records: Rc::new(BackingRecords::new(flags.records.clone())),
             notes: Vec::new(),
+            lanes_max: None,
             progress,
         })
     }
@@ -211,6 +214,7 @@ impl<'a> Opening<'a> {
         if let Some(identity) = node.identity() {
             self.records.find(&identity);
         }
+        self.lanes_max = self.lanes_max.into_iter().chain(node.lanes_max()).min();
         self.notes.extend(notes);
         Ok(node)
     }

@@ -6,8 +6,8 @@ use export::Export;
 use lane::{Lane, World};
 use nbd::client::{Agreed, Dial, IN_FLIGHT_MAX, Link, LinkShared, Negotiation, RECONNECT_NS, Wish};
 use nbd::codec::{
-    ALLOCATION_CONTEXT, BlockSizes, ExportInfo, NBD_ESHUTDOWN, NBD_FLAG_SEND_FLUSH, REQUEST_BYTES,
-    RequestHeader, SimpleReply,
+    ALLOCATION_CONTEXT, BlockSizes, ExportInfo, NBD_CMD_BLOCK_STATUS, NBD_ESHUTDOWN,
+    NBD_FLAG_SEND_FLUSH, REQUEST_BYTES, RequestHeader, SimpleReply, error_chunk,
 };
 use nbd::{Exports, Options, Pipe, Wire, pipe, serve};
 use proptest::prelude::*;
@@ -138,7 +138,11 @@ impl Dialler {
             }
             Server::Fails(error) => {
                 let Some(request) = hear(&wire).await else { return };
-                say(&wire, &SimpleReply { error, cookie: request.cookie }.encode()).await;
+                let cookie = request.cookie;
+                match request.command {
+                    NBD_CMD_BLOCK_STATUS => say(&wire, &error_chunk(cookie, error)).await,
+                    _ => say(&wire, &SimpleReply { error, cookie }.encode()).await,
+                }
             }
             Server::Zeros(lengths) => {
                 while let Some(request) = hear(&wire).await {
@@ -307,6 +311,26 @@ fn a_status_is_passed_on_and_survives_as_reads_do() {
         // The server differs from what was agreed.
         let refused = scene.link.status(Extent::new(0, 8)).await.expect_err("another export");
         assert!(refused.to_string().contains("another one"), "{refused}");
+    });
+}
+
+#[test]
+fn a_server_that_refuses_a_status_has_data_there() {
+    // As the crate's own server agrees, which comes last.
+    let agreed =
+        Agreed { structured: true, contexts: vec![(1, ALLOCATION_CONTEXT.to_owned())], ..plain() };
+    for errno in [5, 22, 95] {
+        play(6, vec![Server::Fails(errno)], Some(agreed.clone()), |scene| async move {
+            let list = scene.link.status(Extent::new(8, 64)).await;
+            assert_eq!(list, Ok(vec![Stretch::data(64u32)]));
+        });
+    }
+    // A server that ends has not refused.
+    let servers =
+        vec![Server::Fails(NBD_ESHUTDOWN), Server::Fails(NBD_ESHUTDOWN), Server::Fails(5)];
+    play(7, servers, Some(agreed), |scene| async move {
+        assert!(scene.link.status(Extent::new(0, 8)).await.is_ok());
+        assert_eq!(scene.dials.get(), 3);
     });
 }
 

@@ -366,6 +366,8 @@ pub(crate) fn serve(mut config: Config, options: ServeOptions) -> Result<ExitCod
     daemon::protect_process();
     let approaches = daemon::approach(&mounts, &attachments, &daemon::runtime_directory());
     let volumes = open(config.volumes, quiet)?;
+    let lanes_max = volumes.iter().filter_map(|planned| planned.volume.lanes_max());
+    let threads = lanes_max.fold(threads, usize::min);
     lock_memory(&volumes, quiet);
     // A captive command has the URI in its environment, and stdout belongs to the command.
     let captive = run.is_some();

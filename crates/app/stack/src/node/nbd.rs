@@ -39,14 +39,15 @@ impl Backing for NbdBacking {
     fn open(&self, ring: &Ring, _is_read_only: bool, _former: Former) -> Opening {
         let (uri, read_only, ring) = (self.uri.clone(), self.read_only, ring.clone());
         Box::pin(async move {
-            let node = open(&uri, read_only, &ring).await?;
+            let mut node = open(&uri, read_only, &ring).await?;
             // It is closed immediately.
             let second = node.way.connect(&ring, SECOND_NS).await;
+            node.is_single = second.is_err();
             let notes = second.err().map(|error| {
                 format!(
-                    "{uri}: its server accepts no second connection ({error}); with several \
-                     threads, reads on the others fail: use --threads 1, or let the server accept \
-                     more (qemu-nbd --shared=8)"
+                    "{uri}: its server accepts no second connection ({error}), so one thread \
+                     serves clients; to use several, let the server accept more (qemu-nbd \
+                     --shared=8)"
                 )
             });
             Ok(Opened { node: Box::new(node), notes: notes.into_iter().collect() })
@@ -78,7 +79,8 @@ async fn open(uri: &str, read_only: bool, ring: &Ring) -> Result<NbdNode, Failur
     let (name, key) = (uri.to_owned(), hash(&absolute(uri)));
     let identity =
         Identity { key: format!("nbd-{key:016x}"), number: key, birth: String::new(), name };
-    Ok(NbdNode { identity, shared: LinkShared::new(agreed), way: Arc::new(way) })
+    let (shared, way) = (LinkShared::new(agreed), Arc::new(way));
+    Ok(NbdNode { identity, shared, way, is_single: false })
 }
 
 /// Returns a hash that is the same in each version. Source: FNV-1a, draft-eastlake-fnv.
@@ -163,6 +165,8 @@ struct NbdNode {
     identity: Identity,
     shared: Arc<LinkShared>,
     way: Arc<Way>,
+    /// Whether the server accepts one connection only.
+    is_single: bool,
 }
 
 impl OpenNode for NbdNode {
@@ -178,6 +182,10 @@ impl OpenNode for NbdNode {
 
     fn identity(&self) -> Option<Identity> {
         Some(self.identity.clone())
+    }
+
+    fn lanes_max(&self) -> Option<usize> {
+        self.is_single.then_some(1)
     }
 
     fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
