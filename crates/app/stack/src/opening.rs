@@ -14,7 +14,7 @@ use crate::node::{
 };
 use crate::planted::{Bug, planted};
 use crate::setup_lane::SetupLane;
-use crate::shared::now_ns;
+use crate::shared::{members_max, now_ns};
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
 use cache::{CleanBlocks, Geometry, Settings, Shared};
 use holder::Keeper;
@@ -345,7 +345,10 @@ impl<'a> Opening<'a> {
         below: &dyn OpenNode,
     ) -> Result<Arc<Shared>, Failure> {
         let CacheMemory { memory, geometry, clean, .. } = taken;
-        let (limits, settings) = (below.limits(), Settings::from_spec(spec, geometry));
+        let (limits, mut settings) = (below.limits(), Settings::from_spec(spec, geometry));
+        let most = members_max(self.flags.caches);
+        (settings.workers, settings.readers) =
+            (settings.workers.min(most), settings.readers.min(most));
         let number = below.identity().map_or(0, |identity| identity.number);
         let take_over = |clean| {
             let words = memory.memory().clone();

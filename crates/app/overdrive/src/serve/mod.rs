@@ -19,7 +19,7 @@ use daemon::{
 };
 use holder::Records;
 use ring::Polling;
-use stack::{Exit, Failure, Keep, OpenFlags, Volume};
+use stack::{CACHES_MAX, Exit, Failure, Keep, OpenFlags, Volume};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -270,7 +270,24 @@ fn keep() -> Keep {
     Keep { runtime: daemon::runtime_directory(), program: PathBuf::from("/proc/self/exe") }
 }
 
+/// Returns the number of volumes with a cache.
+///
+/// # Errors
+/// Usage: one daemon does not serve so many; nothing was opened.
+fn count_caches(volumes: &[ConfigVolume]) -> Result<usize, Failure> {
+    let caches = volumes.iter().filter(|volume| volume.cache.memory > Size(0)).count();
+    if caches > CACHES_MAX {
+        let message = format!(
+            "these are {caches} volumes with a cache, too many for one daemon: it serves \
+             {CACHES_MAX}; move the others into another file, for another daemon"
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    Ok(caches)
+}
+
 fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure> {
+    let caches = count_caches(&volumes)?;
     let mut planned = Vec::new();
     for wanted in volumes {
         let spec = wanted.spec()?;
@@ -278,7 +295,7 @@ fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure
         let keep = holder.then(keep);
         let device = attach.then(|| name.clone());
         let records = Some(Records::of(&daemon::runtime_directory()));
-        let flags = OpenFlags { name: name.clone(), raw, read_only, device, keep, records };
+        let flags = OpenFlags { name: name.clone(), raw, read_only, device, keep, records, caches };
         let bar = Bytes::new("memory");
         let volume = Volume::open(spec, flags, &mut |done, all| bar.set(done, all))?;
         bar.finish();

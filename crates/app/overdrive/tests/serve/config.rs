@@ -84,13 +84,18 @@ fn more_volumes_than_a_daemon_has_room_for_are_refused() {
     let (home, place) = (Home::new(), place());
     let config = place.path().join("many.toml");
     let mut text = format!("nbd = 'unix:{}'\n", home.socket().display());
-    for number in 0..120 {
-        text += &format!("[volume.v{number}]\nbacking = 'ram:1M'\nmemory = '1M'\n");
-    }
-    fs::write(&config, text).expect("room");
-    let config = config.to_str().expect("plain");
-    let refused = home.overdrive(&["serve", "--config", config]);
-    refused.refused(2, &["too many volumes", "another"]);
+    let volumes = |numbers: std::ops::Range<usize>| -> String {
+        let volume = |number| format!("[volume.v{number}]\nbacking = 'ram:1M'\nmemory = '1M'\n");
+        numbers.map(volume).collect()
+    };
+    text += &volumes(0..128);
+    fs::write(&config, &text).expect("room");
+    let file = config.to_str().expect("plain");
+    let command = home.command(&["serve", "--config", file, "--threads", "2", "-q"]);
+    Server::run_in(&home, command).end().well();
+    fs::write(&config, text + &volumes(128..129)).expect("room");
+    let refused = home.overdrive(&["serve", "--config", file]);
+    refused.refused(2, &["129 volumes with a cache", "it serves 128", "another file"]);
 }
 
 #[test]
