@@ -259,7 +259,10 @@ pub fn all_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
         all.insert(0, directory.to_owned());
     }
     if all.is_empty() {
-        let message = format!("{}: has no config file", directory.display());
+        let message = format!(
+            "{}: has no config file; name one, or let 'overdrive attach BACKING --save' write one",
+            directory.display()
+        );
         return Err(Failure::new(Exit::Negative, message));
     }
     Ok(all)

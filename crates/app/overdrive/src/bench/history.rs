@@ -210,7 +210,10 @@ fn listed(runs: &[Run], options: &Options) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if runs.is_empty() {
-        daemon::tell!("overdrive: there are no such results");
+        match options.suite.is_none() && options.target.is_none() {
+            true => daemon::tell!("overdrive: no result is stored yet; each suite stores its own"),
+            false => daemon::tell!("overdrive: there are no such results"),
+        }
     }
     columns::print(runs, &options.output, &options.style)?;
     Ok(ExitCode::SUCCESS)
