@@ -3,7 +3,7 @@
 use super::{Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept};
 use crate::failure::{Exit, Failure};
 use crate::target::absolute;
-use block::{Limits, Stack};
+use block::{Limits, Stack, stable_hash};
 use lane::Lock;
 use nbd::client::{
     ATTEMPT_NS, Agreed, Dial, ExportAddress, Fault, Link, LinkShared, Resolved, ServerSocket, Wish,
@@ -76,17 +76,11 @@ async fn open(uri: &str, read_only: bool, ring: &Ring) -> Result<NbdNode, Failur
     }
     way.spare.with(|spare| *spare = Some((socket, agreed.clone())));
     // The same from any working directory.
-    let (name, key) = (uri.to_owned(), hash(&absolute(uri)));
+    let (name, key) = (uri.to_owned(), stable_hash(absolute(uri).bytes()));
     let identity =
         Identity { key: format!("nbd-{key:016x}"), number: key, birth: String::new(), name };
     let (shared, way) = (LinkShared::new(agreed), Arc::new(way));
     Ok(NbdNode { identity, shared, way, is_single: false })
-}
-
-/// Returns a hash that is the same in each version. Source: FNV-1a, draft-eastlake-fnv.
-fn hash(text: &str) -> u64 {
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 /// Returns the failure of connecting to an export.
