@@ -1,7 +1,7 @@
 //! Hashes that other programs and later versions compare.
 
-/// Returns a hash of bytes that is the same in every program and version. It does not resist an
-/// attacker who chooses the bytes. Source: FNV-1a, 64 bits (Fowler, Noll, Vo;
+/// Returns a hash of bytes that is the same in every program and version. It does not resist
+/// chosen collisions. Source: FNV-1a, 64 bits (Fowler, Noll, Vo;
 /// draft-eastlake-fnv).
 pub fn stable_hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

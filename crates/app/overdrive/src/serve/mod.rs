@@ -273,7 +273,7 @@ fn keep() -> Keep {
 /// Returns the number of volumes with a cache.
 ///
 /// # Errors
-/// Usage: one daemon does not serve so many; nothing was opened.
+/// Usage: a daemon serves fewer; nothing was opened.
 fn count_caches(volumes: &[ConfigVolume]) -> Result<usize, Failure> {
     let caches = volumes.iter().filter(|volume| volume.cache.memory > Size(0)).count();
     if caches > CACHES_MAX {
