@@ -19,7 +19,7 @@
 use crate::console::Severity;
 use crate::log_level::LOG_LEVEL;
 use crate::plan::{MetricsAddress, NbdAddress, Route};
-use crate::section::{self, Section, Texts, Wrong};
+use crate::section::{self, Mistakes, Section, Texts, Wrong};
 use crate::settings::{SETTINGS, Setting};
 use crate::units::{self, WaitTime};
 use block::{CacheSpec, DelaySpec, FaultsSpec, Size, Spec};
@@ -153,7 +153,12 @@ pub fn read(path: &Path) -> Result<Config, Failure> {
 /// # Errors
 /// As [`read`].
 pub fn read_files(files: &[PathBuf]) -> Result<Config, Failure> {
-    section::read_merged(files, KIND, |top, _| config(top))
+    section::read_merged(files, KIND, |top, _| config(top)).map_err(first)
+}
+
+/// Returns the first mistake.
+fn first(mut failures: Vec<Failure>) -> Failure {
+    failures.swap_remove(0)
 }
 
 /// Returns the last file of a configuration that has a table for this volume: its keys count. None:
@@ -162,18 +167,40 @@ pub fn read_files(files: &[PathBuf]) -> Result<Config, Failure> {
 /// # Errors
 /// As [`read`].
 pub fn file_of(path: &Path, volume: &str) -> Result<Option<PathBuf>, Failure> {
-    let files = files(path)?;
-    section::read_merged(&files, KIND, |top, texts| {
-        config(top)?;
-        let all = top.named("volume")?.unwrap_or_default();
-        let found = all.into_iter().find(|(name, _)| name == volume);
-        Ok(found.map(|(_, section)| texts.locate(section.last_at()).0.to_owned()))
+    locate(path, volume, |_, section| section.last_at())
+}
+
+/// Returns the file of a configuration in which a changed key of a volume, or the level of its
+/// daemon's messages, counts: the last one that sets the key, or else that of [`file_of`].
+///
+/// # Errors
+/// As [`read`].
+pub fn file_to_change(path: &Path, volume: &str, key: &str) -> Result<Option<PathBuf>, Failure> {
+    locate(path, volume, |top, section| {
+        let owner = if key == LOG_LEVEL { top } else { section };
+        owner.written(key).map_or(section.last_at(), |(_, at)| at)
     })
 }
 
-#[cfg(test)]
-fn parse(text: &str) -> Result<Config, Wrong> {
-    section::parse(text, config)
+/// Returns the file with a position, which is found from the outermost table and that of a volume.
+/// None: no file has such a table.
+fn locate(
+    path: &Path,
+    volume: &str,
+    position: impl FnOnce(&Section<'_>, &Section<'_>) -> usize,
+) -> Result<Option<PathBuf>, Failure> {
+    let find = |top: &Section<'_>, texts: &Texts| {
+        config(top)?;
+        let all = volumes_of(top)?;
+        let found = all.into_iter().find(|(name, _)| name == volume);
+        Ok(found.map(|(_, section)| texts.locate(position(top, &section)).0.to_owned()))
+    };
+    section::read_merged(&files(path)?, KIND, find).map_err(first)
+}
+
+/// Returns the tables of the volumes.
+fn volumes_of<'a>(top: &Section<'a>) -> Result<Vec<(String, Section<'a>)>, Vec<Wrong>> {
+    Ok(top.named("volume").map_err(|wrong| vec![wrong])?.unwrap_or_default())
 }
 
 /// Returns the files with this ending in a directory, in the order of their names. Empty if there
@@ -232,7 +259,10 @@ pub fn all_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
         all.insert(0, directory.to_owned());
     }
     if all.is_empty() {
-        let message = format!("{}: has no config file", directory.display());
+        let message = format!(
+            "{}: has no config file; name one, or let 'overdrive attach BACKING --save' write one",
+            directory.display()
+        );
         return Err(Failure::new(Exit::Negative, message));
     }
     Ok(all)
@@ -249,6 +279,30 @@ pub struct Value {
     pub file: Option<PathBuf>,
     /// The line there, from 1.
     pub line: Option<usize>,
+    /// Whether it is set for this volume, or this daemon, by itself. A volume has the daemon's
+    /// address if it has none.
+    #[serde(skip)]
+    pub is_own: bool,
+}
+
+impl Value {
+    /// Returns the value of a key in a table; without it, the one that holds for all tables.
+    fn of(
+        key: &'static str,
+        own: &Section<'_>,
+        for_all: Option<&Section<'_>>,
+        texts: &Texts,
+    ) -> Value {
+        let written = own.written(key);
+        let is_own = written.is_some();
+        match written.or_else(|| for_all?.written(key)) {
+            Some((value, at)) => {
+                let (file, line) = texts.locate(at);
+                Value { key, value, file: Some(file.to_owned()), line: Some(line), is_own }
+            }
+            None => Value { key, value: default_of(key), file: None, line: None, is_own },
+        }
+    }
 }
 
 /// A volume of a configuration.
@@ -271,27 +325,27 @@ pub struct Effective {
     pub volumes: Vec<EffectiveVolume>,
 }
 
+impl Effective {
+    /// Removes the values that no file sets for the daemon or the volume in whose list they are.
+    pub fn retain_own(&mut self) {
+        let lists = self.volumes.iter_mut().map(|volume| &mut volume.values);
+        lists.chain([&mut self.daemon]).for_each(|values| values.retain(|value| value.is_own));
+    }
+}
+
 /// Reads a configuration, and returns each value with its origin.
 ///
 /// # Errors
-/// As [`read`].
-pub fn effective(path: &Path) -> Result<Effective, Failure> {
-    let files = files(path)?;
+/// All its mistakes, at least one; each as of [`read`].
+pub fn effective(path: &Path) -> Result<Effective, Vec<Failure>> {
+    let files = files(path).map_err(|failure| vec![failure])?;
     let read = |top: &Section<'_>, texts: &Texts| {
         config(top)?;
-        let value = |section: &Section<'_>, key: &'static str| match section.written(key) {
-            Some((value, at)) => {
-                let (file, line) = texts.locate(at);
-                Value { key, value, file: Some(file.to_owned()), line: Some(line) }
-            }
-            None => Value { key, value: default_of(key), file: None, line: None },
-        };
         let keys = TOP_KEYS.into_iter().filter(|key| *key != "volume");
-        let daemon = keys.map(|key| value(top, key)).collect();
-        let volumes = top.named("volume")?.unwrap_or_default().into_iter();
-        let volumes = volumes.map(|(name, section)| {
-            let values = volume_keys().into_iter().map(|key| value(&section, key)).collect();
-            EffectiveVolume { name, values }
+        let daemon = keys.map(|key| Value::of(key, top, None, texts)).collect();
+        let volumes = volumes_of(top)?.into_iter().map(|(name, section)| {
+            let value = |key| Value::of(key, &section, Some(top).filter(|_| key == "nbd"), texts);
+            EffectiveVolume { name, values: volume_keys().into_iter().map(value).collect() }
         });
         Ok((daemon, volumes.collect()))
     };
@@ -316,28 +370,32 @@ fn default_of(key: &str) -> String {
     text.to_owned()
 }
 
-fn config(top: &Section<'_>) -> Result<Config, Wrong> {
-    top.check_keys(&TOP_KEYS)?;
-    let insecure_tcp = top.flag("insecure_tcp")?.unwrap_or(false);
-    let nbd = place(top, insecure_tcp)?;
-    let fuse = top.text("fuse", units::directory)?;
-    let metrics = top.text("metrics", |text| {
-        MetricsAddress::parse(text, insecure_tcp).map_err(|failure| failure.message)
-    })?;
-    let threads = top.text("threads", crate::parse_threads)?;
-    let poll = top.text("poll", units::polling)?;
-    let log_level = top.text(LOG_LEVEL, str::parse)?;
-    let nothing =
-        || (0..0, "no volume is named; write [volume.NAME] with backing = ...".to_owned());
-    let Some(named) = top.named("volume")? else { return Err(nothing()) };
-    let volumes = named
-        .iter()
-        .map(|(name, section)| volume(name, section, insecure_tcp))
-        .collect::<Result<Vec<_>, Wrong>>()?;
-    if volumes.is_empty() {
-        return Err(nothing());
+fn config(top: &Section<'_>) -> Result<Config, Vec<Wrong>> {
+    let mut mistakes = Mistakes::default();
+    mistakes.extend(top.unknown_keys(&TOP_KEYS));
+    let insecure_tcp = mistakes.note(top.flag("insecure_tcp")).unwrap_or(false);
+    let metrics =
+        |text: &str| MetricsAddress::parse(text, insecure_tcp).map_err(|failure| failure.message);
+    let mut config = Config {
+        nbd: mistakes.note(place(top, insecure_tcp)),
+        fuse: mistakes.note(top.text("fuse", units::directory)),
+        metrics: mistakes.note(top.text("metrics", metrics)),
+        threads: mistakes.note(top.text("threads", crate::parse_threads)),
+        poll: mistakes.note(top.text("poll", units::polling)),
+        log_level: mistakes.note(top.text(LOG_LEVEL, str::parse)),
+        volumes: Vec::new(),
+    };
+    let named = mistakes.note(top.named("volume")).unwrap_or_default();
+    let volumes = named.iter().filter_map(|(name, section)| {
+        volume(name, section, insecure_tcp).map_err(|wrong| mistakes.extend(wrong)).ok()
+    });
+    config.volumes = volumes.collect();
+    // Another mistake may have hidden the volumes.
+    if named.is_empty() && mistakes.count() == 0 {
+        let message = "no volume is named; write [volume.NAME] with backing = ...";
+        mistakes.extend([(0..0, message.to_owned())]);
     }
-    Ok(Config { nbd, fuse, metrics, threads, poll, log_level, volumes })
+    mistakes.check().map(|()| config)
 }
 
 fn volume_keys() -> Vec<&'static str> {
@@ -345,28 +403,39 @@ fn volume_keys() -> Vec<&'static str> {
     ["backing"].into_iter().chain(settings).chain(OPTION_KEYS).collect()
 }
 
-fn volume(name: &str, section: &Section<'_>, insecure_tcp: bool) -> Result<ConfigVolume, Wrong> {
-    section.check_keys(&volume_keys())?;
-    let backing = section.text("backing", |text| Ok(text.to_owned()))?.ok_or_else(|| {
-        (section.at(), format!("[volume.{name}] has no backing; name an image or a device"))
-    })?;
+fn volume(
+    name: &str,
+    section: &Section<'_>,
+    insecure_tcp: bool,
+) -> Result<ConfigVolume, Vec<Wrong>> {
+    let mut mistakes = Mistakes::default();
+    mistakes.extend(section.unknown_keys(&volume_keys()));
+    let backing = section.text("backing", |text| Ok(text.to_owned()));
+    let missing =
+        || (section.at(), format!("[volume.{name}] has no backing; name an image or a device"));
+    let backing = mistakes.note(backing.and_then(|found| found.ok_or_else(missing).map(Some)));
+    let is_raw = mistakes.note(section.text("format", format)).is_some();
     let volume = ConfigVolume {
-        cache: cache(section)?,
-        delay: section.text("delay", units::delay)?,
-        faults: section.text("faults", units::faults)?,
-        read_only: section.flag("read_only")?.unwrap_or(false),
-        buffered: section.flag("buffered")?.unwrap_or(false),
-        raw: section.text("format", format)?.is_some() || section.flag("raw")?.unwrap_or(false),
-        nbd: place(section, insecure_tcp)?,
-        attach: section.flag("attach")?.unwrap_or(false),
-        via: section.text("via", Route::parse)?,
-        wait_time: section.text("wait_time", units::wait_time)?.unwrap_or_default(),
-        holder: section.flag("holder")?.unwrap_or(true),
-        ..ConfigVolume::new(name, &backing)
+        cache: cache(section, &mut mistakes),
+        delay: mistakes.note(section.text("delay", units::delay)),
+        faults: mistakes.note(section.text("faults", units::faults)),
+        read_only: mistakes.note(section.flag("read_only")).unwrap_or(false),
+        buffered: mistakes.note(section.flag("buffered")).unwrap_or(false),
+        raw: mistakes.note(section.flag("raw")).unwrap_or(false) || is_raw,
+        nbd: mistakes.note(place(section, insecure_tcp)),
+        attach: mistakes.note(section.flag("attach")).unwrap_or(false),
+        via: mistakes.note(section.text("via", Route::parse)),
+        wait_time: mistakes.note(section.text("wait_time", units::wait_time)).unwrap_or_default(),
+        holder: mistakes.note(section.flag("holder")).unwrap_or(true),
+        ..ConfigVolume::new(name, &backing.unwrap_or_default())
     };
-    // Parsed here only to report faults of the backing with their position.
-    volume.spec().map_err(|failure| (section.span("backing"), failure.message))?;
-    Ok(volume)
+    // A spec shows faults of the backing, and of values together; its other parts must be good.
+    if mistakes.count() == 0
+        && let Err(failure) = volume.spec()
+    {
+        mistakes.extend([(section.span("backing"), failure.message)]);
+    }
+    mistakes.check().map(|()| volume)
 }
 
 /// Reads the format of a backing: the declaration that its bytes are served as they are, whatever a
@@ -387,12 +456,12 @@ fn place(section: &Section<'_>, insecure_tcp: bool) -> Result<Option<NbdAddress>
     })
 }
 
-fn cache(section: &Section<'_>) -> Result<CacheSpec, Wrong> {
+fn cache(section: &Section<'_>, mistakes: &mut Mistakes) -> CacheSpec {
     let mut spec = CacheSpec::default();
     for setting in SETTINGS {
-        section.text(setting.key, |text| setting.read(&mut spec, text))?;
+        mistakes.note(section.text(setting.key, |text| setting.read(&mut spec, text)));
     }
-    Ok(spec)
+    spec
 }
 
 #[cfg(test)]
@@ -401,8 +470,12 @@ mod tests {
     use block::{Durability, WriteMode};
     use std::time::Duration;
 
+    fn parse(text: &str) -> Result<Config, Vec<Wrong>> {
+        section::parse(text, |top| Ok(config(top))).unwrap_or_else(|wrong| Err(vec![wrong]))
+    }
+
     fn wrong(text: &str) -> String {
-        parse(text).expect_err(text).1
+        parse(text).expect_err(text).swap_remove(0).1
     }
 
     #[test]

@@ -16,7 +16,7 @@ use block::printable;
 use core::fmt::Arguments;
 pub use host::Severity;
 use stack::{Exit, Failure};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,6 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const PREFIX: &str = "overdrive:";
 /// Error of the first line that could not be written for another reason than a closed pipe.
 static WRITE_ERROR: OnceLock<String> = OnceLock::new();
+/// Breaks messages into the lines of a terminal.
+static FIT: OnceLock<fn(&str) -> String> = OnceLock::new();
 /// Whether writing a line has failed.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
@@ -132,6 +134,12 @@ pub fn check_output() -> Result<(), Failure> {
     Err(Failure::new(Exit::Io, message))
 }
 
+/// Lets this function break messages, each of which ends with a line end, into lines where the
+/// standard error is a terminal. Elsewhere, other programs may read them, and each is one line.
+pub fn fit_messages(fit: fn(&str) -> String) {
+    let _ = FIT.set(fit);
+}
+
 /// Writes a line to the standard error or the journal, if the level of messages includes it.
 pub fn log(severity: Severity, volume: Option<&str>, words: Arguments<'_>) {
     if !host::is_logged(severity) {
@@ -140,7 +148,10 @@ pub fn log(severity: Severity, volume: Option<&str>, words: Arguments<'_>) {
     // A log has no colours: its lines have their severity.
     let has_colours =
         !host::has_stamps() && AutoStream::choice(&io::stderr()) != ColorChoice::Never;
-    let line = line(words);
+    let mut line = line(words);
+    if let Some(fit) = FIT.get().filter(|_| !host::has_stamps() && io::stderr().is_terminal()) {
+        line = fit(&line);
+    }
     host::write_log(severity, volume, if has_colours { coloured(severity, line) } else { line });
 }
 

@@ -77,7 +77,7 @@ impl HotLists {
     }
 
     fn path_of(&self, kind: &Kind, identity: &str) -> PathBuf {
-        self.0.join(format!("{:016x}.{}", crate::hash::hash(identity), kind.suffix))
+        self.0.join(format!("{:016x}.{}", block::stable_hash(identity.bytes()), kind.suffix))
     }
 
     /// Reads the list of a volume with these contents and this number of whole blocks. None: there

@@ -26,7 +26,6 @@ mod draft;
 mod exec_values;
 mod former;
 mod front;
-mod hash;
 mod hot_lists;
 mod lanes;
 mod log_level;

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A mistake: its position in the text, and one sentence with a correction.
@@ -28,19 +27,58 @@ pub fn read<T>(
 /// Reads several files of a kind as one: a key of a later file replaces that of an earlier one.
 ///
 /// # Errors
-/// As [`read`].
+/// All mistakes, at least one, in the order of their positions; each as of [`read`]. If a file is
+/// no TOML, only those that keep files from being parsed.
 pub fn read_merged<T>(
     paths: &[PathBuf],
     kind: &str,
-    interpret: impl FnOnce(&Section<'_>, &Texts) -> Result<T, Wrong>,
-) -> Result<T, Failure> {
-    let texts = Texts::read(paths, kind)?;
-    let parsed: Result<Vec<_>, Wrong> =
-        texts.0.iter().map(|text| Ok((table_of(&text.text, text.base)?, text.base))).collect();
-    let tables = parsed.map_err(|wrong| texts.failure(wrong))?;
+    interpret: impl FnOnce(&Section<'_>, &Texts) -> Result<T, Vec<Wrong>>,
+) -> Result<T, Vec<Failure>> {
+    let texts = Texts::read(paths, kind).map_err(|failure| vec![failure])?;
+    let mut mistakes = Mistakes::default();
+    let parsed = texts.0.iter().map(|text| {
+        let (table, errors) = DeTable::parse_recoverable(&text.text);
+        mistakes.extend(errors.into_iter().map(|error| wrong_toml(&error, text.base)));
+        (table, text.base)
+    });
+    let tables: Vec<_> = parsed.collect();
     let layers = tables.iter().map(|(table, base)| Layer { table: table.get_ref(), base: *base });
     let top = Section { name: String::new(), at: 0..0, layers: layers.collect() };
-    interpret(&top, &texts).map_err(|wrong| texts.failure(wrong))
+    let read = mistakes.check().and_then(|()| interpret(&top, &texts));
+    read.map_err(|wrong| wrong.into_iter().map(|one| texts.failure(one)).collect())
+}
+
+/// Mistakes that do not keep the rest of a file from being read.
+#[derive(Default)]
+pub struct Mistakes(Vec<Wrong>);
+
+impl Mistakes {
+    /// Notes a mistake. Returns the value otherwise; None: it is missing, or is a mistake.
+    pub fn note<T>(&mut self, read: Result<Option<T>, Wrong>) -> Option<T> {
+        read.unwrap_or_else(|wrong| {
+            self.0.push(wrong);
+            None
+        })
+    }
+
+    /// Notes these mistakes.
+    pub fn extend(&mut self, wrong: impl IntoIterator<Item = Wrong>) {
+        self.0.extend(wrong);
+    }
+
+    /// Returns the number of mistakes.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Checks that there is none.
+    ///
+    /// # Errors
+    /// The mistakes, in the order of their positions.
+    pub fn check(mut self) -> Result<(), Vec<Wrong>> {
+        self.0.sort_by_key(|(at, _)| at.start);
+        if self.0.is_empty() { Ok(()) } else { Err(self.0) }
+    }
 }
 
 /// Parses a text from its outermost table.
@@ -51,17 +89,14 @@ pub fn parse<T>(
     text: &str,
     interpret: impl FnOnce(&Section<'_>) -> Result<T, Wrong>,
 ) -> Result<T, Wrong> {
-    let table = table_of(text, 0)?;
+    let table = DeTable::parse(text).map_err(|error| wrong_toml(&error, 0))?;
     let layers = vec![Layer { table: table.get_ref(), base: 0 }];
     interpret(&Section { name: String::new(), at: 0..0, layers })
 }
 
-/// Parses a text whose first byte has this position.
-fn table_of(text: &str, base: usize) -> Result<Spanned<DeTable<'_>>, Wrong> {
-    DeTable::parse(text).map_err(|error| {
-        let at = error.span().unwrap_or(0..0);
-        (shifted(at, base), error.message().to_owned())
-    })
+/// Returns the mistake of a text whose first byte has this position.
+fn wrong_toml(error: &toml::de::Error, base: usize) -> Wrong {
+    (shifted(error.span().unwrap_or(0..0), base), error.message().to_owned())
 }
 
 fn shifted(at: Range<usize>, base: usize) -> Range<usize> {
@@ -193,20 +228,24 @@ impl<'a> Section<'a> {
         self.layers.last().map_or(0, |layer| layer.base)
     }
 
+    /// Returns a mistake for each unknown key, with the nearest known key, or with all known keys.
+    pub fn unknown_keys(&self, known: &[&str]) -> Vec<Wrong> {
+        let keys = self.layers.iter().flat_map(|Layer { table, base }| {
+            table.iter().map(|(key, _)| (key.get_ref() as &str, shifted(key.span(), *base)))
+        });
+        let unknown = keys.filter(|(name, _)| !known.contains(name));
+        let wrong = unknown.map(|(name, at)| {
+            (at, format!("unknown key {}; {}", self.place_of(name), nearest(name, known)))
+        });
+        wrong.collect()
+    }
+
     /// Refuses unknown keys.
     ///
     /// # Errors
-    /// The first of them, with the nearest known key, or with all known keys.
+    /// The first of [`Section::unknown_keys`].
     pub fn check_keys(&self, known: &[&str]) -> Result<(), Wrong> {
-        for Layer { table, base } in &self.layers {
-            let unknown = |name: &&str| !known.contains(name);
-            let mut names = table.iter().map(|(key, _)| (key, key.get_ref() as &str));
-            if let Some((key, name)) = names.find(|(_, name)| unknown(name)) {
-                let (at, mend) = (shifted(key.span(), *base), nearest(name, known));
-                return Err((at, format!("unknown key {}; {mend}", self.place_of(name))));
-            }
-        }
-        Ok(())
+        self.unknown_keys(known).into_iter().next().map_or(Ok(()), Err)
     }
 
     /// Returns the position of a key's value.

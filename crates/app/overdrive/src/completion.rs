@@ -6,13 +6,17 @@
 //! scripts (`manual`).
 
 use crate::{Arguments, volumes};
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::Shells;
+use daemon::LOG_LEVEL;
+use daemon::console::Severity;
+use daemon::settings::SETTINGS;
 use drives::Model;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
 /// The variable that names the shell.
@@ -44,14 +48,21 @@ pub(crate) fn script(shell: &str) -> Option<Vec<u8>> {
 type Candidates = fn(&OsStr) -> Vec<CompletionCandidate>;
 
 /// The arguments whose values are names: the command, the argument, and its candidates.
-const NAMED: [(&str, &str, Candidates); 20] = [
+const NAMED: &[(&str, &str, Candidates)] = &[
     ("attach", "backing", backings),
+    ("bench", "era", eras),
+    ("bench", "prepare", preparations),
+    ("bench", "state", preparations),
     ("bench", "target", targets),
+    #[cfg(feature = "history")]
+    ("bench history", "suite", suite_names),
     ("detach", "name", volume_names),
     ("drive health", "name", drives_and_volumes),
     ("drive models", "name", model_names),
     ("mount", "backing", backings),
     ("serve", "backing", backings),
+    ("sim", "format", format_names),
+    ("sim", "policy", policy_names),
     ("umount", "directory", mount_points),
     ("upgrade", "name", volume_names),
     ("volume clear-error", "name", volume_names),
@@ -62,17 +73,55 @@ const NAMED: [(&str, &str, Candidates); 20] = [
     ("volume pause", "name", volume_names),
     ("volume power-cut", "name", volume_names),
     ("volume resume", "name", volume_names),
-    ("volume set", "words", volume_names),
+    ("volume set", "words", names_and_settings),
     ("volume show", "name", volume_names),
     ("volume stats", "name", volume_names),
 ];
 
-/// Returns the program's command, with candidates for all names.
+/// Returns the program's command, with candidates for all names and words.
 fn command() -> Command {
-    NAMED.into_iter().fold(Arguments::command(), |command, (path, argument, candidates)| {
+    let command = with_words(Arguments::command());
+    NAMED.iter().fold(command, |command, (path, argument, candidates)| {
         let path: Vec<&str> = path.split(' ').collect();
-        with_candidates(command, &path, argument, candidates)
+        with_candidates(command, &path, argument, *candidates)
     })
+}
+
+/// Gives the words in the value names of options, such as `adaptive|off|TIME`, as candidates.
+fn with_words(command: Command) -> Command {
+    let command = command.mut_args(|argument| {
+        let words = words_of(&argument);
+        if words.is_empty() || !argument.get_possible_values().is_empty() {
+            return argument;
+        }
+        let is_path = value_name(&argument).split('|').any(|part| part == "FILE");
+        argument.add(ArgValueCompleter::new(move |letters: &OsStr| {
+            let paths = is_path.then(|| PathCompleter::any().complete(letters));
+            beginning(&words, letters).into_iter().chain(paths.into_iter().flatten()).collect()
+        }))
+    });
+    command.mut_subcommands(with_words)
+}
+
+fn value_name(argument: &Arg) -> String {
+    let names = argument.get_value_names().unwrap_or_default();
+    names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the words among the alternatives of a value name. A word may have a colon and something
+/// else behind it, as in `unix:PATH`.
+fn words_of(argument: &Arg) -> Vec<String> {
+    let name = value_name(argument);
+    if !name.contains('|') {
+        return Vec::new();
+    }
+    let word = |part: &str| {
+        let end = part.find(|letter: char| letter.is_ascii_uppercase());
+        let word = &part[..end.unwrap_or(part.len())];
+        let is_word = end.is_none() || word.ends_with(':');
+        is_word.then(|| word.to_owned()).filter(|word| !word.is_empty())
+    };
+    name.split('|').filter_map(word).collect()
 }
 
 fn with_candidates(
@@ -106,6 +155,55 @@ fn volume_names(letters: &OsStr) -> Vec<CompletionCandidate> {
     names.sort();
     names.dedup();
     beginning(names, letters)
+}
+
+/// Settings that can change while a volume is served, as `KEY=`, and behind that their words.
+fn settings(letters: &OsStr) -> Vec<CompletionCandidate> {
+    let live = SETTINGS.iter().filter(|setting| setting.is_live());
+    let live = live.map(|setting| (setting.key, setting.values()));
+    let all = live.chain([(LOG_LEVEL, Severity::ALL.map(Severity::word).join("|"))]);
+    let key = letters.to_str().and_then(|text| text.split_once('=')).map(|(key, _)| key);
+    match key {
+        None => beginning(all.map(|(key, _)| format!("{key}=")), letters),
+        Some(key) => {
+            let words = all.filter(|(one, _)| *one == key.replace('-', "_"));
+            let words = words.flat_map(|(_, values)| {
+                let is_word = |word: &&str| !word.contains(|letter: char| letter.is_uppercase());
+                let words = values.split('|').filter(is_word).map(|word| format!("{key}={word}"));
+                words.collect::<Vec<_>>()
+            });
+            beginning(words, letters)
+        }
+    }
+}
+
+fn names_and_settings(letters: &OsStr) -> Vec<CompletionCandidate> {
+    volume_names(letters).into_iter().chain(settings(letters)).collect()
+}
+
+fn format_names(letters: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(trace::Format::ALL.map(trace::Format::name), letters)
+}
+
+fn policy_names(letters: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(simulator::Choice::all().map(|choice| choice.name), letters)
+}
+
+#[cfg(feature = "history")]
+fn suite_names(letters: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(suites::ALL.iter().map(|suite| suite.profile().name), letters)
+}
+
+/// The first years of the reviews that suites can follow.
+fn eras(letters: &OsStr) -> Vec<CompletionCandidate> {
+    let years = suites::ALL.iter().flat_map(|suite| suite.eras()).map(|era| era.first.to_string());
+    let years: BTreeSet<String> = years.collect();
+    beginning(years, letters)
+}
+
+/// Names of preparations.
+fn preparations(letters: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(suites::PRESETS.iter().map(|(name, ..)| name), letters)
 }
 
 fn model_names(letters: &OsStr) -> Vec<CompletionCandidate> {
@@ -195,5 +293,60 @@ mod tests {
             assert!(!script.contains("target/"), "{script}");
         }
         assert!(script("command.com").is_none());
+    }
+
+    /// Returns each visible option that has a value, with its command.
+    fn options(command: &Command, path: &str, found: &mut Vec<(String, Arg)>) {
+        let with_value = command.get_arguments().filter(|one| one.get_action().takes_values());
+        let visible = with_value.filter(|one| one.get_long().is_some() && !one.is_hide_set());
+        found.extend(visible.map(|one| (path.to_owned(), one.clone())));
+        for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+            options(command, &format!("{path} {}", command.get_name()), found);
+        }
+    }
+
+    #[test]
+    fn options_whose_help_lists_words_have_them_as_candidates() {
+        let mut all = Vec::new();
+        options(&command(), "overdrive", &mut all);
+        let mut checked = 0;
+        for (path, argument) in all {
+            let long = format!("--{}", argument.get_long().expect("only those"));
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            let quoted = help.split('\'').skip(1).step_by(2).map(str::to_owned);
+            let is_word = |word: &String| word.chars().all(|letter| letter.is_ascii_lowercase());
+            let possible = argument.get_possible_values();
+            let possible = possible.iter().map(|value| value.get_name().to_owned());
+            let words =
+                words_of(&argument).into_iter().chain(possible).chain(quoted.filter(is_word));
+            // 'serve' in the help of --policy is the command.
+            let words: Vec<String> = words.filter(|word| word != "serve").collect();
+            let line: Vec<&str> = path.split(' ').chain([long.as_str(), ""]).collect();
+            let found = if words.is_empty() { Vec::new() } else { candidates(&line) };
+            for word in &words {
+                assert!(found.contains(word), "{path} {long}: no {word} in {found:?}");
+            }
+            checked += words.len();
+        }
+        assert!(checked > 100, "{checked}");
+    }
+
+    #[test]
+    fn names_in_lists_and_settings_are_completed() {
+        let found = |line: &str| candidates(&line.split(' ').collect::<Vec<_>>());
+        assert!(found("overdrive serve --log-level ").contains(&"debug".to_owned()));
+        assert_eq!(found("overdrive attach --via u"), ["ublk"]);
+        assert_eq!(found("overdrive serve --readahead "), ["on", "off"]);
+        assert_eq!(found("overdrive serve --guard of"), ["off"]);
+        assert_eq!(found("overdrive serve --metrics u"), ["unix:"]);
+        assert_eq!(found("overdrive sim --policy lru,w-tinylfu-"), ["lru,w-tinylfu-10"]);
+        assert_eq!(found("overdrive sim --format alib"), ["alibaba"]);
+        assert!(found("overdrive bench --state ").contains(&"steady".to_owned()));
+        assert!(found("overdrive bench --era 201").contains(&"2015".to_owned()));
+        assert_eq!(found("overdrive volume set gua"), ["guard="]);
+        assert_eq!(found("overdrive volume set db guard=o"), ["guard=on", "guard=off"]);
+        assert!(found("overdrive volume set write=").contains(&"write=back-now".to_owned()));
+        assert_eq!(found("overdrive volume set log_level=d"), ["log_level=debug"]);
+        assert!(found("overdrive volume set memory").is_empty(), "it cannot be set");
     }
 }

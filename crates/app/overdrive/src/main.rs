@@ -80,6 +80,7 @@ enum Command {
 fn main() -> ExitCode {
     completion::answer_shell();
     host::ignore_file_size_signal();
+    daemon::console::fit_messages(terminal::fit_message);
     daemon::find_former();
     if std::env::var_os(device::LOG).is_some() {
         host::begin_log();

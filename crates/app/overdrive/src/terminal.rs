@@ -1,9 +1,10 @@
-//! The standard output as a terminal: its width, and the colours of lines.
+//! Standard output and standard error as terminals: their width, and the colours of lines.
 
 use anstyle::{AnsiColor, Style};
 use block::printable;
 use report::terminal::{Line, Look, Span};
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 /// Width below which nothing is made to fit.
 const WIDTH_MIN: usize = 40;
@@ -11,14 +12,28 @@ const WIDTH_MIN: usize = 40;
 /// Returns the width of the standard output in columns; COLUMNS replaces it. None: it is no
 /// terminal.
 pub(crate) fn width() -> Option<usize> {
+    width_of(&std::io::stdout())
+}
+
+fn width_of(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
     let given = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let width = given.or_else(|| {
-        let stdout = std::io::stdout();
-        let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok());
+        let size = output.is_terminal().then(|| rustix::termios::tcgetwinsize(output).ok());
         size.flatten().map(|size| usize::from(size.ws_col))
     });
     // A terminal without a size reports 0.
     width.filter(|width| *width > 0).map(|width| width.max(WIDTH_MIN))
+}
+
+/// Blanks before the further lines of a message.
+const MESSAGE_INDENT: usize = 2;
+
+/// Breaks a message for the standard error, which is a terminal, between words. Each line of it
+/// ends with a line end.
+pub(crate) fn fit_message(message: &str) -> String {
+    let width = width_of(&std::io::stderr());
+    let lines = message.lines().flat_map(|line| Line::from(line).fitted(width, MESSAGE_INDENT));
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 fn style(look: Look) -> Style {

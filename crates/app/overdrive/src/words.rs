@@ -10,6 +10,7 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use report::terminal::sentence_width;
 use stack::Exit;
 use std::borrow::Cow;
+use std::io::IsTerminal;
 
 /// Looks of the help on a terminal with colours.
 const STYLES: Styles = Styles::styled()
@@ -26,11 +27,12 @@ pub(crate) fn parse<Arguments: CommandFactory + FromArgMatches>(
     change: impl FnOnce(Command) -> Command,
 ) -> Arguments {
     let command = change(lenient(reflowed(Arguments::command())));
+    let tree = command.clone();
     let mut command = command.styles(STYLES).term_width(sentence_width(terminal::width()));
     let read = command.try_get_matches_from_mut(std::env::args_os());
     let read = read.and_then(|matches| Arguments::from_arg_matches(&matches));
     read.unwrap_or_else(|error| {
-        let error = with_nearest(error).format(&mut command);
+        let error = with_commands(with_nearest(error), &tree).format(&mut command);
         daemon::resume_former(Exit::Usage, &error.to_string());
         end(&error)
     })
@@ -46,7 +48,10 @@ fn end(error: &Error) -> ! {
         [Some(word.as_str()), value].into_iter().flatten().chain(word.split([',', '=']))
     });
     let odd: Vec<&str> = parts.filter(|part| matches!(printable(part), Cow::Owned(_))).collect();
-    if odd.is_empty() || !error.use_stderr() {
+    // The library breaks the lines of its help, but not those of its errors.
+    let plain = error.render().to_string();
+    let is_long = std::io::stderr().is_terminal() && terminal::fit_message(&plain) != plain;
+    if !error.use_stderr() || odd.is_empty() && !is_long {
         error.exit();
     }
     // Without colours, odd words would lose part of their oddity.
@@ -76,6 +81,12 @@ fn lenient(command: Command) -> Command {
 /// Returns the same command with paragraphs of one line each, which the help wraps at the
 /// terminal's width. Indented lines, such as examples, stay unchanged.
 pub(crate) fn reflowed(command: Command) -> Command {
+    // The first sentence alone, as a list of commands has it.
+    let short = command.get_about().map(|text| text.to_string().trim_end_matches('.').to_owned());
+    let command = match short {
+        Some(short) => command.about(short),
+        None => command,
+    };
     let texts = [command.get_long_about(), command.get_after_long_help()];
     let [about, after] = texts.map(|text| text.map(|text| joined(&text.to_string())));
     let command = match about {
@@ -122,9 +133,79 @@ fn with_nearest(mut error: Error) -> Error {
     error
 }
 
+/// Lets an error about an unknown command suggest only commands that a user runs: similar ones, or
+/// those with the same name below another command.
+fn with_commands(mut error: Error, tree: &Command) -> Error {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    if let Some(ContextValue::Strings(similar)) = error.remove(ContextKind::SuggestedSubcommand) {
+        let is_hidden =
+            |name: &String| tree.find_subcommand(name).is_some_and(|command| command.is_hide_set());
+        let similar: Vec<String> = similar.into_iter().filter(|name| !is_hidden(name)).collect();
+        if !similar.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(similar));
+        }
+    }
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let mut found = Vec::new();
+    add_named(tree, wrong, tree.get_name(), &mut found);
+    if !found.is_empty() {
+        let tip = format!("there is {}", found.join(", "));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
+/// Adds the commands of this name, each with all its words, in quotes.
+fn add_named(command: &Command, name: &str, path: &str, found: &mut Vec<String>) {
+    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let path = format!("{path} {}", command.get_name());
+        if command.get_name() == name {
+            found.push(format!("'{path}'"));
+        }
+        add_named(command, name, &path, found);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn error_of(words: &[&str]) -> String {
+        let mut command = reflowed(crate::Arguments::command());
+        let error = command.try_get_matches_from_mut(words).expect_err("it is wrong");
+        with_commands(with_nearest(error), &command).render().to_string()
+    }
+
+    #[test]
+    fn unknown_commands_suggest_those_that_a_user_runs() {
+        let hidden = error_of(&["overdrive", "serv"]);
+        assert!(hidden.contains("'serve'") && !hidden.contains("supervise"), "{hidden}");
+        let below = error_of(&["overdrive", "stats"]);
+        assert!(below.contains("tip: there is 'overdrive volume stats'"), "{below}");
+        let several = error_of(&["overdrive", "list"]);
+        assert!(several.contains("'overdrive volume list', 'overdrive drive list'"), "{several}");
+        assert!(!error_of(&["overdrive", "xyzzy"]).contains("tip"));
+    }
+
+    #[test]
+    fn no_command_has_a_full_stop_in_a_list() {
+        fn check(command: &Command, path: &str) {
+            for command in command.get_subcommands() {
+                let path = format!("{path} {}", command.get_name());
+                let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+                assert!(!about.is_empty() && !about.ends_with('.'), "{path}: {about}");
+                check(command, &path);
+            }
+        }
+        let command = reflowed(crate::Arguments::command());
+        check(&command, "overdrive");
+        let help = command.clone().render_long_help().to_string();
+        assert!(!help.contains("NAME.\n"), "{help}");
+    }
 
     #[test]
     fn paragraphs_are_one_line_and_examples_keep_theirs() {

@@ -104,18 +104,29 @@ fn with_volume(home: &Path, script: &str, columns: u16) -> String {
 #[test]
 fn tables_fit_the_terminal_with_long_names_and_paths() {
     let home = tempfile::tempdir().expect("a directory");
-    for (columns, most) in [(100, 100), (200, 200)] {
+    for columns in [60, 80, 100, 200] {
         let listed = with_volume(home.path(), "\"$OVERDRIVE\" volume list", columns);
         let lines: Vec<String> = plain(&listed).lines().map(str::to_owned).collect();
-        assert!(width(&listed) <= most && lines.len() == 2, "{listed}");
-        assert!(lines[1].contains(" serving ") && lines[1].ends_with(".img"), "{listed}");
+        assert!(width(&listed) <= columns.into(), "{listed}");
+        // The name is whole; a column without room is named.
+        assert!(
+            lines[1].starts_with("the-database-of-all-customers-in-europe serving"),
+            "{listed}"
+        );
+        let is_missing = |name: &str| lines[2..].iter().any(|line| line.contains(name));
+        assert_eq!(is_missing("MOUNTED"), columns < 200, "{listed}");
+        assert_eq!(lines[1].ends_with(".img"), !is_missing("BACKING"), "{listed}");
         // The state and the headings have colours.
         assert!(
             listed.contains("\u{1b}[32mserving") && listed.contains("\u{1b}[1mNAME"),
             "{listed}"
         );
         let stats = with_volume(home.path(), "\"$OVERDRIVE\" volume stats --all", columns);
-        assert!(width(&stats) <= 100 && stats.contains("latency"), "{stats}");
+        assert!(width(&stats) <= usize::from(columns.min(100)), "{stats}");
+        assert!(stats.contains("latency"), "{stats}");
+        let watched =
+            with_volume(home.path(), "timeout 1 \"$OVERDRIVE\" volume stats --watch 0.1", columns);
+        assert!(width(&watched) <= columns.into() && watched.contains("READS/S"), "{watched}");
     }
     for arguments in [
         &["drive", "models"][..],
@@ -126,8 +137,29 @@ fn tables_fit_the_terminal_with_long_names_and_paths() {
         &["bench", "history"],
         &["volume", "stats", "--explain"],
     ] {
-        let shown = in_terminal(quiet(&overdrive(home.path(), arguments)), 100);
-        assert!(width(&shown) <= 100 && shown.lines().count() > 1, "{arguments:?}: {shown}");
+        for columns in [80, 100] {
+            let shown = in_terminal(quiet(&overdrive(home.path(), arguments)), columns);
+            let fits = width(&shown) <= columns.into() && shown.lines().count() > 1;
+            assert!(fits, "{arguments:?}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn long_messages_are_broken_at_the_width_of_a_terminal_and_only_there() {
+    let home = tempfile::tempdir().expect("a directory");
+    for arguments in [&["drive", "models", "samsung-840-evo-2"][..], &["bench", "qd2", "x"]] {
+        let mut piped = overdrive(home.path(), arguments);
+        let piped = piped.env("COLUMNS", "60").output().expect("it starts").stderr;
+        let piped = String::from_utf8(piped).expect("text");
+        assert!(width(&piped) > 60, "{piped}");
+        for columns in [60, 80] {
+            let shown = in_terminal(overdrive(home.path(), arguments), columns);
+            assert!(width(&shown) <= columns.into(), "{shown}");
+            let words =
+                |text: &str| plain(text).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            assert_eq!(words(&shown), words(&piped));
+        }
     }
 }
 

@@ -21,4 +21,7 @@ pub struct OpenFlags {
     pub keep: Option<Keep>,
     /// Records of served backings, for the next process. None: no records are kept.
     pub records: Option<Records>,
+    /// Number of volumes with a cache in this process, at most [`CACHES_MAX`](crate::CACHES_MAX):
+    /// they share the tasks of each lane. 0 counts as one.
+    pub caches: usize,
 }

@@ -39,6 +39,6 @@ pub use node::{
 };
 pub use opening::{Backings, SCRATCH};
 pub use rate_limit::{below_limits, limited, split_limits};
-pub use shared::SharedHalves;
+pub use shared::{CACHES_MAX, SharedHalves};
 pub use target::{Plan, absolute, export_name, target};
 pub use volume::Volume;

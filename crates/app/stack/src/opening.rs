@@ -14,7 +14,7 @@ use crate::node::{
 };
 use crate::planted::{Bug, planted};
 use crate::setup_lane::SetupLane;
-use crate::shared::now_ns;
+use crate::shared::{members_max, now_ns};
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
 use cache::{CleanBlocks, Geometry, Settings, Shared};
 use holder::Keeper;
@@ -54,6 +54,8 @@ pub(crate) struct Opening<'a> {
     begun_ns: u64,
     pub(crate) records: Rc<BackingRecords>,
     pub(crate) notes: Vec<String>,
+    /// The smallest [`OpenNode::lanes_max`] of its backings.
+    pub(crate) lanes_max: Option<usize>,
     progress: &'a mut dyn FnMut(usize, usize),
 }
 
@@ -114,6 +116,7 @@ impl<'a> Opening<'a> {
             begun_ns: 0,
             records: Rc::new(BackingRecords::new(flags.records.clone())),
             notes: Vec::new(),
+            lanes_max: None,
             progress,
         })
     }
@@ -211,6 +214,7 @@ impl<'a> Opening<'a> {
         if let Some(identity) = node.identity() {
             self.records.find(&identity);
         }
+        self.lanes_max = self.lanes_max.into_iter().chain(node.lanes_max()).min();
         self.notes.extend(notes);
         Ok(node)
     }
@@ -341,7 +345,10 @@ impl<'a> Opening<'a> {
         below: &dyn OpenNode,
     ) -> Result<Arc<Shared>, Failure> {
         let CacheMemory { memory, geometry, clean, .. } = taken;
-        let (limits, settings) = (below.limits(), Settings::from_spec(spec, geometry));
+        let (limits, mut settings) = (below.limits(), Settings::from_spec(spec, geometry));
+        let most = members_max(self.flags.caches);
+        (settings.workers, settings.readers) =
+            (settings.workers.min(most), settings.readers.min(most));
         let number = below.identity().map_or(0, |identity| identity.number);
         let take_over = |clean| {
             let words = memory.memory().clone();

@@ -67,6 +67,21 @@ impl SharedHalves {
     }
 }
 
+/// Maximum number of volumes with a cache in one process: each has at least six writeback workers
+/// and six readahead tasks on each lane.
+pub const CACHES_MAX: usize = 128;
+
+/// Tasks of a volume on a lane besides its workers and readers: those of its cache and of the
+/// daemon.
+const TASKS_BESIDE: usize = 16;
+
+/// Returns the maximum number of writeback workers, and of readahead tasks, of each of these caches
+/// on a lane, whose tasks they share.
+pub(crate) fn members_max(caches: usize) -> u32 {
+    let share = (TASKS_MAX - TASKS_FREE) / caches.max(1);
+    (share.saturating_sub(TASKS_BESIDE) / 2).max(1) as u32
+}
+
 /// Tasks of a lane that are reserved for connections and requests, of any volume.
 const TASKS_FREE: usize = 512;
 
@@ -82,4 +97,19 @@ pub(crate) fn now_ns() -> u64 {
 fn sampler(shared: &Arc<Shared>) -> Sampler {
     let shared = shared.clone();
     Sampler::new(now_ns, move |ns| shared.hit_sampled(ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_caches_of_a_process_have_room_on_a_lane() {
+        assert!(members_max(0) == members_max(1) && members_max(1) > 1000);
+        for caches in 1..=CACHES_MAX {
+            let each = 2 * members_max(caches) as usize + TASKS_BESIDE;
+            assert!(each * caches + TASKS_FREE <= TASKS_MAX, "{caches}");
+        }
+        assert_eq!([40, 72, CACHES_MAX].map(members_max), [36, 16, 6]);
+    }
 }

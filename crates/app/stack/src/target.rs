@@ -21,6 +21,8 @@ pub struct Plan {
     pub buffered: bool,
 }
 
+/// The beginnings of backings other than paths and URIs.
+const KINDS: [&str; 6] = ["limit:", "model:", "null:", "pool:", "ram:", "stripe:"];
 /// Size of a stripe's chunks.
 const CHUNK: Size = Size(64 << 10);
 
@@ -48,6 +50,7 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
             let message = "name at least two members, by their paths, separated by commas";
             return Err(usage(format!("{backing}: {message}")));
         }
+        members.iter().try_for_each(|member| check_member(member))?;
         Ok(members)
     };
     let in_memory = backing.starts_with("ram:") || backing.starts_with("null:");
@@ -69,7 +72,7 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
         }
         ExportAddress::parse(backing).map_err(|form| usage(format!("{backing}: {form}")))?;
         Spec::Nbd { uri: backing.to_owned(), read_only: plan.read_only }
-    } else if backing.starts_with("nbds://") || backing.starts_with("nbds+unix://") {
+    } else if is_encrypted_uri(backing) {
         return Err(usage(format!(
             "{backing}: this version has no TLS; mount the remote volume as a file with 'nbdfuse \
              FILE URI' and serve that file"
@@ -98,6 +101,26 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
         spec = Spec::Cache { cache: cache.clone(), below: Box::new(spec) };
     }
     Ok(spec)
+}
+
+/// Refuses a member of a pool or a stripe that is another backing than a file or a device.
+///
+/// # Errors
+/// Usage, with the way to use the member.
+pub(crate) fn check_member(member: &str) -> Result<(), Failure> {
+    let is_export = is_uri(member) || is_encrypted_uri(member);
+    let is_kind = || KINDS.iter().any(|kind| member.starts_with(kind));
+    let mend = match is_export {
+        true => "mount the export as a file with 'nbdfuse FILE URI', and name that file",
+        false if is_kind() => "write ./ in front of a file of that name",
+        false => return Ok(()),
+    };
+    let message = format!("{member}: cannot be a member: members are files and devices; {mend}");
+    Err(Failure::new(Exit::Usage, message))
+}
+
+fn is_encrypted_uri(backing: &str) -> bool {
+    backing.starts_with("nbds://") || backing.starts_with("nbds+unix://")
 }
 
 /// Whether a backing is the URI of an NBD export.
@@ -234,6 +257,11 @@ mod tests {
         let pool = target("pool:a.img,missing,b.img", &plan).expect("three members");
         let Spec::Pool { members } = &pool else { panic!("{pool:?}") };
         assert_eq!(members.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+        let member = |list: &str| target(list, &plan).expect_err(list).message;
+        assert!(member("pool:a.img,nbd://host/b").starts_with("nbd://host/b: cannot be a member"));
+        assert!(member("stripe:nbds://host/b,a.img").contains("nbdfuse FILE URI"));
+        assert!(member("pool:a.img,ram:1G").contains("write ./ in front"));
+        assert!(target("pool:a.img,./ram:1G", &plan).is_ok(), "a file of that name");
         let limited = target("limit:iops=2:limit:iops=1:ram:1M", &plan).expect("two limits");
         let iops: Vec<u64> = limited
             .chain()

@@ -24,6 +24,7 @@ pub struct Volume {
     halves: Arc<SharedHalves>,
     spec: Spec,
     notes: Vec<String>,
+    lanes_max: Option<usize>,
     keep: Option<Keep>,
     name: String,
     read_only: bool,
@@ -79,11 +80,12 @@ impl Volume {
         if may_absorb && opening.keeper.is_none() {
             opening.note_not_retained(&*node);
         }
-        let Opening { keeper, is_recorded, records, notes, .. } = opening;
+        let Opening { keeper, is_recorded, records, notes, lanes_max, .. } = opening;
         Ok(Volume {
             halves: Arc::new(SharedHalves::new(node)),
             spec,
             notes,
+            lanes_max,
             keep: flags.keep,
             name: flags.name,
             read_only: flags.read_only,
@@ -118,6 +120,11 @@ impl Volume {
     /// Returns notes for the operator, such as fallbacks that were taken.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Returns the maximum number of lanes that can serve it, if a backing limits it.
+    pub fn lanes_max(&self) -> Option<usize> {
+        self.lanes_max
     }
 
     /// Returns the shared half of the cache, if there is one.

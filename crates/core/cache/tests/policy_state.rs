@@ -1,8 +1,11 @@
 //! The state of the policy goes on in the next process: the curve of other sizes, the share of the
 //! window and the ghosts. Bytes that cannot be used are refused, and change nothing.
 
+mod common;
+
 use block::{Block, Buf, Extent, Limits, Memory, Ram, Request, Stack};
-use cache::{Arena, Cache, CleanBlocks, Geometry, PolicyState, Settings, Shared};
+use cache::{Arena, Cache, CleanBlocks, PolicyState, Settings, Shared};
+use common::geometry;
 use hotlist::Unusable;
 use lane::{Lane, Prices, World};
 use policy::Kind;
@@ -16,19 +19,6 @@ const GRAIN: u32 = 16;
 const BLOCKS: u64 = 1 << 14;
 const SLOTS: u32 = 1 << 12;
 const SECOND_NS: u64 = 1_000_000_000;
-
-fn geometry(slots: u32) -> Geometry {
-    Geometry {
-        slots,
-        shards: 4,
-        region_blocks: 64,
-        extents: 4,
-        fills: 128,
-        run_blocks: 256,
-        slice_blocks: 256,
-        ..Geometry::SMALLEST
-    }
-}
 
 struct Scene {
     world: World,

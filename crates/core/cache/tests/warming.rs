@@ -2,9 +2,12 @@
 //! into free slots, and never over anything newer. The start-up list: noted in the order of first
 //! reads, and fetched ahead of a guest that repeats them.
 
+mod common;
+
 use block::{Block, Buf, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack, Warm};
 use block::{Durability, WriteMode};
-use cache::{Arena, Cache, Changes, CleanBlocks, Counters, Geometry, Settings, Shared};
+use cache::{Arena, Cache, Changes, CleanBlocks, Counters, Settings, Shared};
+use common::geometry;
 use hotlist::{Description, Entry, HotList, StartList, encode, encode_start};
 use lane::{Lane, Prices, World};
 use std::cell::{Cell, RefCell};
@@ -90,16 +93,7 @@ fn scene(settings: Settings, slots: u32) -> Scene {
 fn scene_over(settings: Settings, slots: u32, earlier: Option<Arc<Memory>>) -> Scene {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
-    let geometry = Geometry {
-        slots,
-        shards: 4,
-        region_blocks: 64,
-        extents: 4,
-        fills: 128,
-        run_blocks: 256,
-        slice_blocks: 256,
-        ..Geometry::SMALLEST
-    };
+    let geometry = geometry(slots);
     let ram = Ram::new(BLOCKS * 8 + REST, GRAIN);
     let fresh = || Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
     let memory = earlier.unwrap_or_else(fresh);

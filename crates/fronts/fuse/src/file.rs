@@ -46,11 +46,9 @@ impl Drop for Busy {
 }
 
 /// Returns the node number of a name. It is the same in every process that serves the name, so that
-/// a new process needs no information about the nodes that the kernel holds. Source: FNV-1a,
-/// draft-eastlake-fnv.
+/// a new process needs no information about the nodes that the kernel holds.
 pub(crate) fn node_of(name: &str) -> u64 {
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+    let hash = block::stable_hash(name.bytes());
     if hash <= ROOT { hash + 2 } else { hash }
 }
 

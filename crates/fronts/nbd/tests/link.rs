@@ -1,15 +1,17 @@
 //! An export that is only read, over connections that end: the crate's client against the crate's
 //! server and against servers that lie.
 
+mod common;
+
 use block::{Buf, Extent, Kind, Memory, Part, Ram, Request, Result, SECTOR, Stack, Stretch};
-use export::Export;
+use common::{negotiate, send, serve_disk};
 use lane::{Lane, World};
-use nbd::client::{Agreed, Dial, IN_FLIGHT_MAX, Link, LinkShared, Negotiation, RECONNECT_NS, Wish};
+use nbd::client::{Agreed, Dial, IN_FLIGHT_MAX, Link, LinkShared, RECONNECT_NS, Wish};
 use nbd::codec::{
-    ALLOCATION_CONTEXT, BlockSizes, ExportInfo, NBD_ESHUTDOWN, NBD_FLAG_SEND_FLUSH, REQUEST_BYTES,
-    RequestHeader, SimpleReply,
+    ALLOCATION_CONTEXT, BlockSizes, ExportInfo, NBD_CMD_BLOCK_STATUS, NBD_ESHUTDOWN,
+    NBD_FLAG_SEND_FLUSH, REQUEST_BYTES, RequestHeader, SimpleReply, error_chunk,
 };
-use nbd::{Exports, Options, Pipe, Wire, pipe, serve};
+use nbd::{Pipe, Wire, pipe};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -67,32 +69,9 @@ impl Wire for Cut {
     }
 }
 
-/// A handshake over the pipe, byte by byte.
-async fn negotiate(wire: &Pipe) -> Agreed {
-    let contexts = vec![ALLOCATION_CONTEXT.to_owned()];
-    let wish = Wish { sizes: true, structured: true, contexts, ..Wish::default() };
-    let (mut negotiation, memory) = (Negotiation::new(wish), Arc::new(Memory::heap(1)));
-    loop {
-        let count = wire.receive(&memory, 0, 1).await.expect("the server goes on");
-        assert_eq!(count, 1);
-        let (mut byte, mut out) = ([0], Vec::new());
-        memory.read(0, &mut byte);
-        let agreed = negotiation.take(&mut &byte[..], &mut out).expect("the server is sound");
-        if !out.is_empty() {
-            say(wire, &out).await;
-        }
-        if let Some(agreed) = agreed {
-            return agreed;
-        }
-    }
-}
-
 async fn say(wire: &Pipe, bytes: &[u8]) {
-    let memory = Arc::new(Memory::heap(bytes.len()));
-    memory.write(0, bytes);
-    let part = Part { memory, offset: 0, length: bytes.len() };
     // The client may have ended the connection.
-    let _ = wire.send(&[part]).await;
+    let _ = send(wire, bytes).await;
 }
 
 /// Receives a request. None: the connection has ended.
@@ -138,7 +117,11 @@ impl Dialler {
             }
             Server::Fails(error) => {
                 let Some(request) = hear(&wire).await else { return };
-                say(&wire, &SimpleReply { error, cookie: request.cookie }.encode()).await;
+                let cookie = request.cookie;
+                match request.command {
+                    NBD_CMD_BLOCK_STATUS => say(&wire, &error_chunk(cookie, error)).await,
+                    _ => say(&wire, &SimpleReply { error, cookie }.encode()).await,
+                }
             }
             Server::Zeros(lengths) => {
                 while let Some(request) = hear(&wire).await {
@@ -157,22 +140,10 @@ impl Dialler {
     }
 
     async fn serve_until(&self, bytes: usize) -> (Cut, Agreed) {
-        let (theirs, ours) = pipe(4096);
-        let export = Export::new("disk", self.disk.clone());
-        let exports = Rc::new(Exports::new([export]));
-        let options = Options {
-            handshake_ms: None,
-            drain_ms: None,
-            linger_ms: None,
-            rest_ms: None,
-            ..Options::default()
-        };
-        let lane = self.lane.clone();
-        let task = async move {
-            serve(lane, theirs, exports, options).await;
-        };
-        self.lane.spawn(task).expect("room");
-        let agreed = negotiate(&ours).await;
+        let ours = serve_disk(&self.lane, self.disk.clone(), 4096);
+        let contexts = vec![ALLOCATION_CONTEXT.to_owned()];
+        let wish = Wish { sizes: true, structured: true, contexts, ..Wish::default() };
+        let agreed = negotiate(&ours, wish).await;
         (Cut { pipe: ours, left: Cell::new(bytes) }, agreed)
     }
 }
@@ -307,6 +278,26 @@ fn a_status_is_passed_on_and_survives_as_reads_do() {
         // The server differs from what was agreed.
         let refused = scene.link.status(Extent::new(0, 8)).await.expect_err("another export");
         assert!(refused.to_string().contains("another one"), "{refused}");
+    });
+}
+
+#[test]
+fn a_server_that_refuses_a_status_has_data_there() {
+    // As the crate's own server agrees, which comes last.
+    let agreed =
+        Agreed { structured: true, contexts: vec![(1, ALLOCATION_CONTEXT.to_owned())], ..plain() };
+    for errno in [5, 22, 95] {
+        play(6, vec![Server::Fails(errno)], Some(agreed.clone()), |scene| async move {
+            let list = scene.link.status(Extent::new(8, 64)).await;
+            assert_eq!(list, Ok(vec![Stretch::data(64u32)]));
+        });
+    }
+    // A server that ends has not refused.
+    let servers =
+        vec![Server::Fails(NBD_ESHUTDOWN), Server::Fails(NBD_ESHUTDOWN), Server::Fails(5)];
+    play(7, servers, Some(agreed), |scene| async move {
+        assert!(scene.link.status(Extent::new(0, 8)).await.is_ok());
+        assert_eq!(scene.dials.get(), 3);
     });
 }
 

@@ -1,38 +1,18 @@
 //! An export of another server as a block device: the crate's client against the crate's server,
 //! over a pipe.
 
-use block::{Buf, Extent, Kind, Memory, Part, Ram, Request, SECTOR, Stack};
-use export::Export;
+mod common;
+
+use block::{Buf, Extent, Kind, Memory, Ram, Request, SECTOR, Stack};
+use common::{negotiate, serve_disk};
 use lane::{Lane, World};
-use nbd::client::{Agreed, Negotiation, Remote, Wish};
-use nbd::{Exports, Options, Pipe, Wire, pipe, serve};
+use nbd::client::{Agreed, Remote, Wish};
+use nbd::{Wire, pipe};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 const SECTORS: u64 = 4 << 11;
-
-/// A handshake over the pipe.
-async fn negotiate(wire: &Pipe, structured: bool) -> Agreed {
-    let wish = Wish { sizes: true, structured, ..Wish::default() };
-    let (mut negotiation, memory) = (Negotiation::new(wish), Arc::new(Memory::heap(1)));
-    loop {
-        let count = wire.receive(&memory, 0, 1).await.expect("the server goes on");
-        assert_eq!(count, 1);
-        let (mut byte, mut out) = ([0], Vec::new());
-        memory.read(0, &mut byte);
-        let agreed = negotiation.take(&mut &byte[..], &mut out).expect("the server is sound");
-        if !out.is_empty() {
-            let said = Arc::new(Memory::heap(out.len()));
-            said.write(0, &out);
-            let part = Part { memory: said, offset: 0, length: out.len() };
-            wire.send(&[part]).await.expect("the server listens");
-        }
-        if let Some(agreed) = agreed {
-            return agreed;
-        }
-    }
-}
 
 /// Serves memory over a pipe, and lets `act` use it as a device.
 fn play<F: Future<Output = ()> + 'static>(
@@ -42,25 +22,12 @@ fn play<F: Future<Output = ()> + 'static>(
 ) {
     let mut world = World::chosen(seed);
     let lane = world.lane();
-    let (server, client) = pipe(capacity);
-    let export = Export::new("disk", Stack::new(&lane, Ram::new(SECTORS, 512)));
-    let exports = Rc::new(Exports::new([export]));
-    let options = Options {
-        handshake_ms: None,
-        drain_ms: None,
-        linger_ms: None,
-        rest_ms: None,
-        ..Options::default()
-    };
-    let serving = lane.clone();
-    let task = async move {
-        serve(serving, server, exports, options).await;
-    };
-    lane.spawn(task).expect("room");
+    let client = serve_disk(&lane, Stack::new(&lane, Ram::new(SECTORS, 512)), capacity);
     let done = Rc::new(RefCell::new(false));
     let (flag, acting) = (done.clone(), lane.clone());
+    let wish = Wish { sizes: true, structured: seed.is_multiple_of(2), ..Wish::default() };
     let task = async move {
-        let agreed = negotiate(&client, seed.is_multiple_of(2)).await;
+        let agreed = negotiate(&client, wish).await;
         let device = Stack::new(&acting, Remote::from_wire(&acting, client, &agreed));
         act(acting, device).await;
         *flag.borrow_mut() = true;

@@ -104,11 +104,13 @@ fn tables(text: &mut Text, comparison: &Comparison, width: Option<usize>) {
 /// Returns the table of these columns beside the common ones.
 fn table(comparison: &Comparison, heads: &[String], columns: &[usize]) -> Table {
     let is_verdict = |column: usize| column >= COMMON && column % EACH == EACH - 1;
+    let is_difference = |column: usize| column >= COMMON && (column - COMMON) % EACH == 1;
     let shown: Vec<usize> = (0..COMMON).chain(columns.iter().copied()).collect();
     let column = |&number: &usize| match number {
         0 => Column::text(&heads[number], Fit::Wrap(20)),
         1 => Column::text(&heads[number], Fit::Whole),
-        _ if is_verdict(number) => Column::text(&heads[number], Fit::Whole),
+        _ if is_verdict(number) => Column::text(&heads[number], Fit::Wrap(8)),
+        _ if is_difference(number) => Column::number(&heads[number]).fitted(Fit::Wrap(9)),
         _ => Column::number(&heads[number]),
     };
     let mut table = Table::new(2, shown.iter().map(column).collect());

@@ -38,10 +38,9 @@ const MOUNT: &str = "mount-";
 
 /// Returns the key of the mount at this path: `mount-HASH`. Unlike that of a backing it is derived
 /// from the path alone, because access to the mount could wait for a dead server. The path must be
-/// absolute and without links. Source of the hash: FNV-1a, draft-eastlake-fnv.
+/// absolute and without links.
 pub fn mount_key(path: &Path) -> String {
-    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix);
+    let hash = block::stable_hash(path.as_os_str().as_bytes().iter().copied());
     format!("{MOUNT}{hash:016x}")
 }
 

@@ -1,11 +1,8 @@
 //! Identity of a backing, independent of its path: the same file or device has the same identity
 //! under every name.
 
+use block::stable_hash;
 use rustix::fs::{FileType, Stat};
-
-/// The offset basis and the prime of FNV-1a with 64 bits (Fowler, Noll, Vo; draft-eastlake-fnv).
-const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// Identifies a file by its file system and its number there, and a device by its own number,
 /// whatever its node.
@@ -32,9 +29,7 @@ impl Identity {
             Identity::Device { number } => (1, [number, 0]),
         };
         let bytes = words.into_iter().flat_map(u64::to_le_bytes);
-        std::iter::once(kind)
-            .chain(bytes)
-            .fold(FNV_BASIS, |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
+        stable_hash(std::iter::once(kind).chain(bytes))
     }
 
     /// Parses an identity from its [`Identity::key`].

@@ -6,7 +6,7 @@
 //! tested with. Where the list of permitted calls can be stated, in the units, it is
 //! (`SystemCallFilter`).
 
-use crate::hash::hash;
+use block::stable_hash;
 use libc::c_long;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -99,7 +99,7 @@ const SOCKETS: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::A
 /// The reason why not, for an operator.
 pub(super) fn confine(has_mounts: bool, in_force: u64) -> Result<u64, String> {
     let program = filter(has_mounts).map_err(|error| error.to_string())?;
-    let fingerprint = hash(&format!("{program:?}"));
+    let fingerprint = stable_hash(format!("{program:?}").bytes());
     if fingerprint != in_force {
         seccompiler::apply_filter_all_threads(&program).map_err(|error| error.to_string())?;
     }
@@ -179,7 +179,9 @@ mod tests {
 
     #[test]
     fn a_filter_differs_with_its_calls_and_is_the_same_each_time() {
-        let print = |has_mounts| hash(&format!("{:?}", filter(has_mounts).expect("a filter")));
+        let print = |has_mounts| {
+            stable_hash(format!("{:?}", filter(has_mounts).expect("a filter")).bytes())
+        };
         assert_eq!(print(true), print(true));
         assert_ne!(print(true), print(false));
     }

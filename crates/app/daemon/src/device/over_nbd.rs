@@ -4,8 +4,8 @@
 use super::LastRequest;
 use super::helper_call::Call;
 use super::{place, using};
-use crate::hash::hash;
 use crate::units::WaitTime;
+use block::stable_hash;
 use host::{NbdDevice, NbdOptions};
 use nbd::client::{Agreed, Connection, Wish};
 use nbd::codec::*;
@@ -76,7 +76,7 @@ pub(super) struct VolumeProperties<'a> {
 impl OverNbd {
     pub(super) fn new(runtime: &Path, volume: &str, properties: &VolumeProperties<'_>) -> OverNbd {
         let directory = place::directory(runtime, volume);
-        let backing = hash(properties.identity);
+        let backing = stable_hash(properties.identity.bytes());
         OverNbd {
             volume: volume.to_owned(),
             link: place::link(volume),

@@ -6,8 +6,7 @@ use super::helper_call::Call;
 use super::place::Naming;
 use super::{place, using};
 use crate::front::UblkDevice;
-use crate::hash::hash;
-use block::Limits;
+use block::{Limits, stable_hash};
 use ring::UblkControl;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -54,7 +53,7 @@ fn all(control: &mut UblkControl) -> Vec<DeviceInfo> {
 /// Returns the upper half of the note in the driver, which is the same for all devices of a volume,
 /// whatever their backing.
 fn half_of(directory: &Path) -> u64 {
-    hash(&format!("{}{}", place::OURS, directory.display())) >> 32 << 32
+    stable_hash(format!("{}{}", place::OURS, directory.display()).bytes()) >> 32 << 32
 }
 
 fn is_of(info: &DeviceInfo, directory: &Path) -> bool {
@@ -130,7 +129,7 @@ impl OverUblk {
         OverUblk {
             volume: volume.to_owned(),
             link: place::link(volume),
-            note: half_of(&directory) | hash(identity) >> 32,
+            note: half_of(&directory) | stable_hash(identity.bytes()) >> 32,
             directory,
             params: Params::of(limits, IO_BYTES_MAX),
             keys: keys.to_owned(),

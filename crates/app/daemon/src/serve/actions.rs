@@ -132,6 +132,7 @@ impl VolumeService {
             let message = format!("{name}: {error}; no setting was changed");
             return Err(Failure::new(Exit::Io, message));
         }
+        self.apply_to_warmth();
         if absorbs == Some(false) {
             self.volume.record_absorbing(false)?;
         }

@@ -53,20 +53,20 @@ impl Warmth {
         let (lane, shared) = (self.lane(), self.cache.shared());
         loop {
             let (_, began) = shared.start_up_began();
-            let (seen, seen_end) = (began.seen(), self.ended.seen());
+            let (seen, seen_change) = (began.seen(), self.changed.seen());
             if self.has_ended.get() {
                 return false;
             }
-            let ended = self.ended.after(seen_end);
+            let changed = self.changed.after(seen_change);
             let Some(first_ns) = shared.start_up_began().0 else {
-                either(ended, began.after(seen)).await;
+                either(changed, began.after(seen)).await;
                 continue;
             };
             let until_ns = first_ns.saturating_add(shared.settings().warm_save_ns);
             if lane.now() >= until_ns {
                 return true;
             }
-            either(ended, lane.sleep_deferrable_until(until_ns)).await;
+            either(changed, lane.sleep_deferrable_until(until_ns)).await;
         }
     }
 

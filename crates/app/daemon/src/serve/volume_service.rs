@@ -112,6 +112,11 @@ impl VolumeService {
         self.warmth.iter().for_each(Warmth::start);
     }
 
+    /// Lets changed settings apply to the lists of hot blocks.
+    pub(super) fn apply_to_warmth(&self) {
+        self.warmth.iter().for_each(|warmth| warmth.apply_settings());
+    }
+
     /// Saves its list of hot blocks a last time.
     pub(crate) async fn save_last_list(&self) {
         if let Some(warmth) = &self.warmth {

@@ -120,6 +120,8 @@ impl VolumeServices {
     pub(crate) fn show(&self, service: &VolumeService) -> serde_json::Value {
         let mut shown = service.show(&self.row(service), self.lanes.threads());
         shown["start"] = serde_json::json!(self.configured.start_values.get(&service.name));
+        let file = self.configured.file.as_ref();
+        shown["config"] = file.and_then(|file| file.path.to_str()).into();
         shown
     }
 

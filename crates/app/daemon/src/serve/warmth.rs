@@ -44,7 +44,8 @@ pub(crate) struct Warmth {
     /// The last reason why a list could not be saved, which was reported.
     reported: RefCell<Option<String>>,
     pub(super) has_ended: Cell<bool>,
-    pub(super) ended: Event,
+    /// Signalled when the volume ends, or one of its settings has changed.
+    pub(super) changed: Event,
 }
 
 /// Returns the time in seconds since 1970; 0 if the clock is before that.
@@ -84,7 +85,7 @@ impl Warmth {
             is_policy_read: Cell::new(false),
             reported: RefCell::new(None),
             has_ended: Cell::new(false),
-            ended: Event::new(),
+            changed: Event::new(),
         }))
     }
 
@@ -107,7 +108,12 @@ impl Warmth {
     /// Ends its task.
     pub(crate) fn end(&self) {
         self.has_ended.set(true);
-        self.ended.notify();
+        self.changed.notify();
+    }
+
+    /// Lets its tasks wait as long as the settings are now, from the beginning of their waits.
+    pub(crate) fn apply_settings(&self) {
+        self.changed.notify();
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -138,11 +144,11 @@ impl Warmth {
         let (lane, shared) = (self.lane(), self.cache.shared());
         let mut saved_ns = lane.now();
         loop {
-            let seen = self.ended.seen();
+            let seen = self.changed.seen();
             if self.has_ended.get() || !shared.is_warming() {
                 return;
             }
-            either(self.ended.after(seen), lane.sleep_until(lane.now() + NUDGE_NS)).await;
+            either(self.changed.after(seen), lane.sleep_until(lane.now() + NUDGE_NS)).await;
             shared.nudge_warming();
             // The policy's state is saved meanwhile.
             let due_ns = saved_ns + shared.settings().warm_save_ns;
@@ -155,17 +161,21 @@ impl Warmth {
 
     async fn save_periodically(&self) {
         let lane = self.lane();
+        let mut began_ns = lane.now();
         loop {
-            let seen = self.ended.seen();
+            let seen = self.changed.seen();
             if self.has_ended.get() {
                 return;
             }
-            let period_ns = self.cache.shared().settings().warm_save_ns;
-            let next = lane.sleep_deferrable_until(lane.now() + period_ns);
-            either(self.ended.after(seen), next).await;
-            if !self.has_ended.get() && self.has_changed(CHANGED_ONE_IN) {
+            let due_ns = began_ns.saturating_add(self.cache.shared().settings().warm_save_ns);
+            if lane.now() < due_ns {
+                either(self.changed.after(seen), lane.sleep_deferrable_until(due_ns)).await;
+                continue;
+            }
+            if self.has_changed(CHANGED_ONE_IN) {
                 self.save().await;
             }
+            began_ns = lane.now();
         }
     }
 

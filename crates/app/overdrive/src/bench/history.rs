@@ -61,7 +61,7 @@ pub(super) struct Options {
         value_enum,
         value_delimiter = ',',
         value_name = "LIST",
-        default_value = "run,at,suite,target,cached,state,complete,test,value,unit"
+        default_value = <Heading as ListColumn<Run>>::DEFAULT
     )]
     output: Vec<Heading>,
 }
@@ -93,6 +93,18 @@ fn text(value: &Value) -> String {
 }
 
 impl ListColumn<Run> for Heading {
+    const DEFAULT: &str = "run,at,suite,target,cached,state,complete,test,value,unit";
+    const LEFT_OUT: &[Heading] = &[
+        Heading::Complete,
+        Heading::State,
+        Heading::Cached,
+        Heading::Unit,
+        Heading::Value,
+        Heading::Test,
+        Heading::At,
+        Heading::Suite,
+    ];
+
     fn cell(self, run: &Run) -> Cell {
         let result = &run.result;
         let first = &result["rows"][0];
@@ -118,7 +130,7 @@ impl ListColumn<Run> for Heading {
 
     fn width_min(self) -> Option<usize> {
         match self {
-            Heading::Target | Heading::Test | Heading::Command => Some(10),
+            Heading::Target | Heading::Test | Heading::Command => Some(16),
             Heading::State | Heading::Preparation => Some(8),
             _ => None,
         }
@@ -198,7 +210,10 @@ fn listed(runs: &[Run], options: &Options) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if runs.is_empty() {
-        daemon::tell!("overdrive: there are no such results");
+        match options.suite.is_none() && options.target.is_none() {
+            true => daemon::tell!("overdrive: no result is stored yet; each suite stores its own"),
+            false => daemon::tell!("overdrive: there are no such results"),
+        }
     }
     columns::print(runs, &options.output, &options.style)?;
     Ok(ExitCode::SUCCESS)

@@ -153,7 +153,7 @@ pub(crate) struct Arguments {
 
     /// Costs of the cache's work: a price list (as in the JSON), or 'measure' to measure them
     /// again.
-    #[arg(long, value_name = "FILE", requires = "cache")]
+    #[arg(long, value_name = "measure|FILE", requires = "cache")]
     prices: Option<String>,
 
     /// Do not store the result; see 'overdrive bench history'.

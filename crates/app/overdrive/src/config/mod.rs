@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Read configurations as 'overdrive serve' does; print each mistake with its file and line.
+    /// Read configurations as 'overdrive serve' does; print all mistakes with file and line.
     Check(Options),
     /// Show the values of configurations.
     Show(ShowOptions),
@@ -65,10 +65,20 @@ fn paths(options: &Options) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
-/// A checked configuration.
+/// A checked configuration: all mistakes of one that is not good.
 struct Checked {
     path: PathBuf,
-    result: Result<Effective, Failure>,
+    result: Result<Effective, Vec<Failure>>,
+}
+
+impl Checked {
+    /// Returns a good configuration.
+    ///
+    /// # Errors
+    /// Its first mistake.
+    fn good(self) -> Result<Effective, Failure> {
+        self.result.map_err(|mut mistakes| mistakes.swap_remove(0))
+    }
 }
 
 fn check_all(options: &Options) -> Result<Vec<Checked>, Failure> {
@@ -97,7 +107,7 @@ fn doubled(all: &[Checked]) -> Vec<Failure> {
 fn check(options: &Options) -> Result<ExitCode, Failure> {
     let all = check_all(options)?;
     let doubled = doubled(&all);
-    let failures = all.iter().filter_map(|checked| checked.result.as_ref().err());
+    let failures = all.iter().filter_map(|checked| checked.result.as_ref().err()).flatten();
     let failures: Vec<&Failure> = failures.chain(&doubled).collect();
     if options.json {
         let messages: Vec<&str> = failures.iter().map(|one| one.message.as_str()).collect();
@@ -125,15 +135,13 @@ fn check(options: &Options) -> Result<ExitCode, Failure> {
     Ok(failures.first().map_or(ExitCode::SUCCESS, |first| ExitCode::from(first.exit as u8)))
 }
 
-/// Returns lines for each value; without `--effective`, only for those that a file sets. The origin
-/// of a value is beside it, or below it if both do not fit the width.
-fn lines(values: &[Value], is_effective: bool, width: Option<usize>) -> Vec<String> {
-    let shown: Vec<&Value> =
-        values.iter().filter(|value| is_effective || value.file.is_some()).collect();
+/// Returns lines for each value. The origin of a value is beside it, or below it if both do not fit
+/// the width.
+fn lines(values: &[Value], width: Option<usize>) -> Vec<String> {
     let texts: Vec<String> =
-        shown.iter().map(|value| format!("{} = {}", value.key, value.value)).collect();
+        values.iter().map(|value| format!("{} = {}", value.key, value.value)).collect();
     let column = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).min(56);
-    let lines = |(text, value): (&String, &&Value)| {
+    let lines = |(text, value): (&String, &Value)| {
         let origin = match (&value.file, value.line) {
             (Some(file), Some(line)) => format!("# {}:{line}", file.display()),
             _ => "# default".to_owned(),
@@ -144,7 +152,7 @@ fn lines(values: &[Value], is_effective: bool, width: Option<usize>) -> Vec<Stri
             false => vec![format!("  {text}"), format!("      {origin}")],
         }
     };
-    texts.iter().zip(&shown).flat_map(lines).collect()
+    texts.iter().zip(values).flat_map(lines).collect()
 }
 
 /// Prints lines as they are: paths and values are whole.
@@ -154,18 +162,13 @@ fn print(lines: Vec<String>) {
 
 fn show(arguments: &ShowOptions) -> Result<ExitCode, Failure> {
     let mut shown = Vec::new();
-    for Checked { result, .. } in check_all(&arguments.options)? {
-        shown.push(result?);
+    for checked in check_all(&arguments.options)? {
+        shown.push(checked.good()?);
+    }
+    if !arguments.effective {
+        shown.iter_mut().for_each(Effective::retain_own);
     }
     if arguments.options.json {
-        if !arguments.effective {
-            for one in &mut shown {
-                one.daemon.retain(|value| value.file.is_some());
-                one.volumes.iter_mut().for_each(|volume| {
-                    volume.values.retain(|value| value.file.is_some());
-                });
-            }
-        }
         let all = serde_json::json!({ "schema": "overdrive.config/1", "configurations": shown });
         daemon::say!("{all}");
         return Ok(ExitCode::SUCCESS);
@@ -174,10 +177,10 @@ fn show(arguments: &ShowOptions) -> Result<ExitCode, Failure> {
     for one in &shown {
         let files: Vec<String> = one.files.iter().map(|file| file.display().to_string()).collect();
         terminal::print(Line::from(files.join(", ")).fitted(width, 2));
-        print(lines(&one.daemon, arguments.effective, width));
+        print(lines(&one.daemon, width));
         for volume in &one.volumes {
             terminal::print([Line::heading(format!("[volume.{}]", volume.name))]);
-            print(lines(&volume.values, arguments.effective, width));
+            print(lines(&volume.values, width));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -187,9 +190,8 @@ fn reload(options: &Options) -> Result<ExitCode, Failure> {
     let all = check_all(options)?;
     let doubled = doubled(&all).into_iter().next();
     let mut configs = Vec::new();
-    for Checked { path, result } in all {
-        result?;
-        configs.push(config::read(&path)?);
+    for checked in all {
+        configs.push(config::read(&checked.path)?);
     }
     match doubled {
         Some(failure) => Err(failure),

@@ -66,7 +66,7 @@ pub(super) struct Volume {
     /// How the kernel reaches the volume: 'ublk', its driver for devices in programs; 'fuse', a
     /// FUSE file under a loop device with direct I/O; 'nbd', its NBD client. By default the first
     /// of them that the kernel supports.
-    #[arg(long, value_name = "ROUTE", value_parser = Route::parse)]
+    #[arg(long, value_name = "ublk|fuse|nbd", value_parser = Route::parse)]
     via: Option<Route>,
 
     #[command(flatten)]
@@ -86,7 +86,7 @@ pub(super) struct Volume {
     poll: Option<Polling>,
 
     /// Level of messages, as for 'overdrive serve'.
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "error|notice|debug")]
     log_level: Option<Severity>,
 }
 

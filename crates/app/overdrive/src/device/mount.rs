@@ -140,8 +140,10 @@ fn not_served(directory: &Path) -> Failure {
 pub(crate) fn umount(arguments: &UmountArguments) -> Result<ExitCode, Failure> {
     need_root("umount")?;
     let given = arguments.directory.display();
-    let directory = fs::canonicalize(&arguments.directory)
-        .map_err(|error| Failure::new(Exit::Negative, format!("{given}: {error}")))?;
+    let directory = fs::canonicalize(&arguments.directory).map_err(|error| {
+        let mend = "name a directory on which 'overdrive mount' has mounted a volume";
+        Failure::new(Exit::Negative, format!("{given}: {error}; {mend}"))
+    })?;
     let Some(row) = volumes::rows().into_iter().find(|row| is_at(row, &directory)) else {
         return Err(not_served(&directory));
     };

@@ -22,7 +22,7 @@ pub(super) struct Options {
         value_enum,
         value_delimiter = ',',
         value_name = "LIST",
-        default_value = "name,size,model,rota,log-sec,phy-sec,discard,use"
+        default_value = <Heading as Column<Device>>::DEFAULT
     )]
     output: Vec<Heading>,
 }
@@ -48,6 +48,16 @@ enum Heading {
 }
 
 impl Column<Device> for Heading {
+    const DEFAULT: &str = "name,size,model,rota,log-sec,phy-sec,discard,use";
+    const LEFT_OUT: &[Heading] = &[
+        Heading::PhySec,
+        Heading::LogSec,
+        Heading::Rota,
+        Heading::Discard,
+        Heading::Model,
+        Heading::Size,
+    ];
+
     fn cell(self, device: &Device) -> Cell {
         match self {
             Heading::Name => Cell::Text(device.name.clone()),
@@ -63,7 +73,7 @@ impl Column<Device> for Heading {
     }
 
     fn width_min(self) -> Option<usize> {
-        matches!(self, Heading::Name | Heading::Model | Heading::Use).then_some(8)
+        matches!(self, Heading::Model | Heading::Use).then_some(8)
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Options {
         value_enum,
         value_delimiter = ',',
         value_name = "LIST",
-        default_value = "name,capacity,nand,seq-read,seq-write,rand-read,rand-write,year"
+        default_value = <Heading as Column<Model>>::DEFAULT
     )]
     output: Vec<Heading>,
 }
@@ -67,6 +67,17 @@ fn percent(share: Option<f64>) -> Cell {
 }
 
 impl Column<Model> for Heading {
+    const DEFAULT: &str = "name,capacity,nand,seq-read,seq-write,rand-read,rand-write,year";
+    const LEFT_OUT: &[Heading] = &[
+        Heading::Nand,
+        Heading::Year,
+        Heading::SeqWrite,
+        Heading::SeqRead,
+        Heading::Capacity,
+        Heading::RandRead,
+        Heading::RandWrite,
+    ];
+
     fn cell(self, model: &Model) -> Cell {
         let flash = match &model.kind {
             Kind::Flash(flash) => Some(flash),

@@ -168,7 +168,8 @@ fn add_published(text: &mut Text, model: &Model, width: Option<usize>) {
 
 /// Returns the table of published figures and the model's results.
 fn compared(figures: &[Figure]) -> Table {
-    let mut columns = vec![Column::text("test", Fit::Wrap(20)), Column::text("state", Fit::Whole)];
+    let state = Column::text("state", Fit::Whole).left_out(0);
+    let mut columns = vec![Column::text("test", Fit::Wrap(20)), state];
     columns.extend(["published", "modelled", "error"].map(Column::number));
     columns.push(Column::text("worth", Fit::Whole));
     let mut table = Table::new(2, columns);

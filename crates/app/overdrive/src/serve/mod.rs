@@ -19,7 +19,7 @@ use daemon::{
 };
 use holder::Records;
 use ring::Polling;
-use stack::{Exit, Failure, Keep, OpenFlags, Volume, retention_key};
+use stack::{CACHES_MAX, Exit, Failure, Keep, OpenFlags, Volume, retention_key};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ pub(crate) struct Arguments {
     /// Level of messages: 'error', 'notice', or 'debug' for each client, each operator's request
     /// and each saved list as well; 'overdrive volume set NAME log_level=LEVEL' changes it.
     /// Default: notice.
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "error|notice|debug")]
     log_level: Option<Severity>,
 
     /// Name of the export.
@@ -270,7 +270,24 @@ fn keep() -> Keep {
     Keep { runtime: daemon::runtime_directory(), program: PathBuf::from("/proc/self/exe") }
 }
 
+/// Returns the number of volumes with a cache.
+///
+/// # Errors
+/// Usage: a daemon serves fewer; nothing was opened.
+fn count_caches(volumes: &[ConfigVolume]) -> Result<usize, Failure> {
+    let caches = volumes.iter().filter(|volume| volume.cache.memory > Size(0)).count();
+    if caches > CACHES_MAX {
+        let message = format!(
+            "these are {caches} volumes with a cache, too many for one daemon: it serves \
+             {CACHES_MAX}; move the others into another file, for another daemon"
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    Ok(caches)
+}
+
 fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure> {
+    let caches = count_caches(&volumes)?;
     let mut planned = Vec::new();
     for wanted in volumes {
         let spec = wanted.spec()?;
@@ -278,7 +295,7 @@ fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure
         let keep = holder.then(keep);
         let device = attach.then(|| name.clone());
         let records = Some(Records::of(&daemon::runtime_directory()));
-        let flags = OpenFlags { name: name.clone(), raw, read_only, device, keep, records };
+        let flags = OpenFlags { name: name.clone(), raw, read_only, device, keep, records, caches };
         let bar = Bytes::new("memory");
         let volume = Volume::open(spec, flags, &mut |done, all| bar.set(done, all))?;
         bar.finish();
@@ -329,7 +346,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let Arguments {
         config: file, backing: volume, threads, poll, log_level, run, json, quiet, ..
     } = arguments;
-    let file = file.map(|path| ConfigFile { path, volume });
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let file = file.map(|path| ConfigFile { path: absolute(path), volume });
     serve(config, ServeOptions { file, threads, poll, log_level, run, json, quiet, replaced })
 }
 
@@ -367,6 +385,8 @@ pub(crate) fn serve(mut config: Config, options: ServeOptions) -> Result<ExitCod
     let keys = retained.filter_map(|volume| retention_key(&volume.spec().ok()?));
     let approaches = daemon::approach(&mounts, &attachments, keys, &daemon::runtime_directory());
     let volumes = open(config.volumes, quiet)?;
+    let lanes_max = volumes.iter().filter_map(|planned| planned.volume.lanes_max());
+    let threads = lanes_max.fold(threads, usize::min);
     lock_memory(&volumes, quiet);
     // A captive command has the URI in its environment, and stdout belongs to the command.
     let captive = run.is_some();

@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
     /// Simulate a sample: this share of the blocks, such as 0.1, in caches reduced by the same
     /// factor. All miss ratios are then estimates. 'auto': the largest of 1, 1/2, 1/4, ... with
     /// which all caches take at most 256 MiB. By default all blocks are simulated.
-    #[arg(long, value_name = "RATE", value_parser = sample)]
+    #[arg(long, value_name = "auto|RATE", value_parser = sample)]
     sample: Option<Sample>,
 
     /// Print one JSON object.

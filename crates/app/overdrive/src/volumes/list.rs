@@ -24,7 +24,7 @@ pub(crate) struct Options {
         value_enum,
         value_delimiter = ',',
         value_name = "LIST",
-        default_value = "name,state,size,memory,hit,dirty,errors,pid,device,mounted,backing"
+        default_value = <Column as columns::Column<Row>>::DEFAULT
     )]
     output: Vec<Column>,
 }
@@ -59,6 +59,19 @@ fn or_dash(text: &str) -> String {
 }
 
 impl columns::Column<Row> for Column {
+    const DEFAULT: &str = "name,state,size,memory,hit,dirty,errors,pid,device,mounted,backing";
+    const LEFT_OUT: &[Column] = &[
+        Column::Pid,
+        Column::Mounted,
+        Column::Backing,
+        Column::Memory,
+        Column::Size,
+        Column::Device,
+        Column::Hit,
+        Column::Dirty,
+        Column::Errors,
+    ];
+
     fn cell(self, row: &Row) -> Cell {
         match self {
             Column::Name => Cell::Text(row.name.clone()),
@@ -91,11 +104,7 @@ impl columns::Column<Row> for Column {
     }
 
     fn width_min(self) -> Option<usize> {
-        match self {
-            Column::Name | Column::Uri | Column::Mounted | Column::Backing => Some(7),
-            Column::Device => Some(11),
-            _ => None,
-        }
+        (self == Column::Backing).then_some(16)
     }
 }
 

@@ -3,9 +3,11 @@
 use super::find;
 use super::save::Edit;
 use crate::settings::settable;
+use daemon::config::DIRECTORY;
+use daemon::control::Daemon;
 use daemon::control::words::Ask;
 use stack::Failure;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Change settings while the volume is served: all that are given, or none.
@@ -27,14 +29,21 @@ pub(crate) struct Options {
     /// The volume, which may be omitted if only one is served, and the settings.
     #[arg(required = true, value_name = "[NAME] KEY=VALUE")]
     words: Vec<String>,
-    /// Also write the settings into this config file; by default into the one in /etc/overdrive
-    /// that names the volume.
+    /// Also write the settings into this configuration; by default into the one that the volume's
+    /// daemon serves, or the one in /etc/overdrive that names the volume.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-          default_missing_value = daemon::config::DIRECTORY)]
+          default_missing_value = DIRECTORY)]
     save: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+/// Returns the configuration that a volume's daemon serves. None: it serves none, or is older and
+/// does not report it.
+fn own_config(daemon: &mut Daemon, volume: &str) -> Result<Option<PathBuf>, Failure> {
+    let shown = daemon.ask(&Ask::Show { volume: volume.to_owned() })?;
+    Ok(shown["config"].as_str().map(PathBuf::from))
 }
 
 pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
@@ -45,8 +54,14 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     let mut target = find(control, name)?;
     let volume = target.row.name;
     // Prepared and checked before anything is changed.
-    let saving = options.save.as_deref().map(|path| Edit::prepare(path, &volume, changes));
-    let saving = saving.transpose()?;
+    let saving = match &options.save {
+        Some(path) if path == Path::new(DIRECTORY) => {
+            let path = own_config(&mut target.daemon, &volume)?.unwrap_or(path.clone());
+            Some(Edit::prepare(&path, &volume, changes)?)
+        }
+        Some(path) => Some(Edit::prepare(path, &volume, changes)?),
+        None => None,
+    };
     let ask = Ask::Set { volume: volume.clone(), changes: changes.to_vec() };
     let notes = target.daemon.ask(&ask)?;
     for note in notes.as_array().into_iter().flatten().filter_map(|note| note.as_str()) {
@@ -54,14 +69,18 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     }
     let saved = saving.map(Edit::commit).transpose()?;
     let until = match &saved {
-        Some(path) => format!("and saved in {}", path.display()),
+        Some(paths) => {
+            let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+            format!("and saved in {}", paths.join(" and "))
+        }
         None => "until its daemon ends".to_owned(),
     };
     if options.json {
         let said = serde_json::json!({
             "schema": "overdrive.volume-done/1", "volume": volume, "done": "set",
             "changes": changes, "notes": notes,
-            "until": saved.is_none().then_some("the daemon ends"), "saved": saved,
+            "until": saved.is_none().then_some("the daemon ends"),
+            "saved": saved.as_ref().and_then(|paths| paths.first()), "saved_files": saved,
         });
         daemon::say!("{said}");
     } else {

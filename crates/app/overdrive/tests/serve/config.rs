@@ -84,13 +84,18 @@ fn more_volumes_than_a_daemon_has_room_for_are_refused() {
     let (home, place) = (Home::new(), place());
     let config = place.path().join("many.toml");
     let mut text = format!("nbd = 'unix:{}'\n", home.socket().display());
-    for number in 0..120 {
-        text += &format!("[volume.v{number}]\nbacking = 'ram:1M'\nmemory = '1M'\n");
-    }
-    fs::write(&config, text).expect("room");
-    let config = config.to_str().expect("plain");
-    let refused = home.overdrive(&["serve", "--config", config]);
-    refused.refused(2, &["too many volumes", "another"]);
+    let volumes = |numbers: std::ops::Range<usize>| -> String {
+        let volume = |number| format!("[volume.v{number}]\nbacking = 'ram:1M'\nmemory = '1M'\n");
+        numbers.map(volume).collect()
+    };
+    text += &volumes(0..128);
+    fs::write(&config, &text).expect("room");
+    let file = config.to_str().expect("plain");
+    let command = home.command(&["serve", "--config", file, "--threads", "2", "-q"]);
+    Server::run_in(&home, command).end().well();
+    fs::write(&config, text + &volumes(128..129)).expect("room");
+    let refused = home.overdrive(&["serve", "--config", file]);
+    refused.refused(2, &["129 volumes with a cache", "it serves 128", "another file"]);
 }
 
 #[test]
@@ -222,6 +227,11 @@ fn a_configuration_is_checked_and_shown_with_the_origin_of_each_value() {
         (&value(1, "write")["value"], &value(1, "write")["line"]),
         (&"through".into(), &2.into())
     );
+    // A volume without an address has the daemon's; only in this view is it shown.
+    let address = format!("unix:{}", home.socket().display());
+    assert_eq!((&value(1, "nbd")["value"], &value(1, "nbd")["line"]), (&address.into(), &1.into()));
+    let own = shown.split_once("[volume.").map(|(_, volumes)| volumes.contains("nbd = "));
+    assert_eq!(own, Some(false), "{shown}");
     // Each mistake has its file and line; nothing is served.
     fs::write(drop_ins.join("20-bad.toml"), "[volume.two]\n\nmemroy = '2M'\n").expect("room");
     let words = ["20-bad.toml:3:", "did you mean 'memory'?"];
@@ -230,6 +240,48 @@ fn a_configuration_is_checked_and_shown_with_the_origin_of_each_value() {
     home.overdrive(&["serve", "--config", file]).refused(2, &words);
     fs::write(drop_ins.join("20-bad.toml"), "[volume.two]\nformat = 'qcow2'\n").expect("room");
     home.overdrive(&["config", "check", file]).refused(2, &["20-bad.toml:2:", "qemu-img convert"]);
+}
+
+#[test]
+fn one_check_prints_all_mistakes() {
+    let (home, place) = (Home::new(), place());
+    let file = place.path().join("host.toml");
+    let text = "threads = 'many'\npol = 'off'\n[volume.a]\nbacking = 'ram:1G'\nwrite = 'fast'\n\
+                memory = '1Q'\n[volume.b]\nattach = 1\n";
+    fs::write(&file, text).expect("room");
+    let file = file.to_str().expect("plain");
+    let expected = [
+        ":1: threads",
+        ":2: unknown key pol;",
+        ":5: write in [volume.a]",
+        ":6: memory in [volume.a]",
+        ":7: [volume.b] has no backing",
+        ":8: attach in [volume.b]",
+    ];
+    home.overdrive(&["config", "check", file]).refused(2, &expected);
+    let checked = home.overdrive(&["config", "check", file, "--json"]);
+    assert_eq!(checked.status, 2);
+    let object: serde_json::Value = serde_json::from_str(&checked.stdout).expect("an object");
+    let mistakes = object["mistakes"].as_array().expect("a list");
+    assert_eq!(mistakes.len(), expected.len(), "{object}");
+    let pairs = mistakes.iter().zip(expected);
+    pairs.for_each(|(found, word)| assert!(found.to_string().contains(word), "{found}"));
+    // Where the text is no TOML, only that is reported, also for each line.
+    fs::write(file, "threads = \n[volume.b]\nbacking = x\nwrite = 'fast'\n").expect("room");
+    let ended = home.overdrive(&["config", "check", file]).refused(2, &[":1: ", ":3: "]);
+    assert_eq!(ended.stderr.lines().count(), 2, "{}", ended.stderr);
+}
+
+#[test]
+fn settings_are_saved_in_the_configuration_of_the_daemon() {
+    let (home, place) = (Home::new(), place());
+    let config = two_volumes(&home, place.path(), "");
+    let server = serve_config(&home, &config);
+    let said = server.volume(&["set", "two", "dirty_age=8s", "log_level=debug", "--save"]).well();
+    assert!(said.stdout.contains(&format!("saved in {}", config.display())), "{}", said.stdout);
+    let saved = fs::read_to_string(&config).expect("there");
+    assert!(saved.contains("dirty_age = \"8s\"") && saved.contains("log_level = \"debug\""));
+    server.end().well();
 }
 
 #[test]

@@ -403,6 +403,21 @@ fn a_list_is_saved_from_time_to_time_and_a_kill_costs_the_last_interval_only() {
 }
 
 #[test]
+fn another_time_between_saves_counts_from_the_last_save() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    fill(&image, 1);
+    // Both lists would be saved after an hour.
+    let server = serve(&home, &image, &["--warm-save", "3600s"]);
+    read(&server, HOT, 1);
+    assert!(lists(&home).is_empty() && files(&home, "start").is_empty());
+    server.volume(&["set", "warm_save=100ms"]).well();
+    assert_eq!(blocks_in(&saved(&home, "hot", None)), HOT.end - HOT.start);
+    saved(&home, "start", None);
+    assert_eq!(server.end().status, 0);
+}
+
+#[test]
 fn lists_that_cannot_be_saved_change_nothing_but_the_next_start() {
     let (place, home) = (place(), Home::new());
     let image = image(&place, 16);

@@ -145,6 +145,12 @@ pub trait OpenNode: Any + Send + Sync {
         only_child(self.children(), self.is_of_several()).is_some_and(OpenNode::is_locked)
     }
 
+    /// Returns the maximum number of lanes that can be attached, of a backing that limits it. None:
+    /// it does not, or is a layer.
+    fn lanes_max(&self) -> Option<usize> {
+        None
+    }
+
     /// Waits until no request of an earlier process can reach the backing any more (C15). Called
     /// once, before the first write. Requests by io_uring need no wait here: the cache's memory
     /// fences them.

@@ -3,7 +3,7 @@
 use super::{Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept};
 use crate::failure::{Exit, Failure};
 use crate::target::absolute;
-use block::{Limits, Stack};
+use block::{Limits, Stack, stable_hash};
 use lane::Lock;
 use nbd::client::{
     ATTEMPT_NS, Agreed, Dial, ExportAddress, Fault, Link, LinkShared, Resolved, ServerSocket, Wish,
@@ -39,14 +39,15 @@ impl Backing for NbdBacking {
     fn open(&self, ring: &Ring, _is_read_only: bool, _former: Former) -> Opening {
         let (uri, read_only, ring) = (self.uri.clone(), self.read_only, ring.clone());
         Box::pin(async move {
-            let node = open(&uri, read_only, &ring).await?;
+            let mut node = open(&uri, read_only, &ring).await?;
             // It is closed immediately.
             let second = node.way.connect(&ring, SECOND_NS).await;
+            node.is_single = second.is_err();
             let notes = second.err().map(|error| {
                 format!(
-                    "{uri}: its server accepts no second connection ({error}); with several \
-                     threads, reads on the others fail: use --threads 1, or let the server accept \
-                     more (qemu-nbd --shared=8)"
+                    "{uri}: its server accepts no second connection ({error}), so one thread \
+                     serves clients; to use several, let the server accept more (qemu-nbd \
+                     --shared=8)"
                 )
             });
             Ok(Opened { node: Box::new(node), notes: notes.into_iter().collect() })
@@ -75,16 +76,11 @@ async fn open(uri: &str, read_only: bool, ring: &Ring) -> Result<NbdNode, Failur
     }
     way.spare.with(|spare| *spare = Some((socket, agreed.clone())));
     // The same from any working directory.
-    let (name, key) = (uri.to_owned(), hash(&absolute(uri)));
+    let (name, key) = (uri.to_owned(), stable_hash(absolute(uri).bytes()));
     let identity =
         Identity { key: format!("nbd-{key:016x}"), number: key, birth: String::new(), name };
-    Ok(NbdNode { identity, shared: LinkShared::new(agreed), way: Arc::new(way) })
-}
-
-/// Returns a hash that is the same in each version. Source: FNV-1a, draft-eastlake-fnv.
-fn hash(text: &str) -> u64 {
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+    let (shared, way) = (LinkShared::new(agreed), Arc::new(way));
+    Ok(NbdNode { identity, shared, way, is_single: false })
 }
 
 /// Returns the failure of connecting to an export.
@@ -163,6 +159,8 @@ struct NbdNode {
     identity: Identity,
     shared: Arc<LinkShared>,
     way: Arc<Way>,
+    /// Whether the server accepts one connection only.
+    is_single: bool,
 }
 
 impl OpenNode for NbdNode {
@@ -178,6 +176,10 @@ impl OpenNode for NbdNode {
 
     fn identity(&self) -> Option<Identity> {
         Some(self.identity.clone())
+    }
+
+    fn lanes_max(&self) -> Option<usize> {
+        self.is_single.then_some(1)
     }
 
     fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {

@@ -5,6 +5,7 @@
 use super::{Attached, OpenNode, Unkept};
 use crate::failure::{Exit, Failure};
 use crate::setup_lane::SetupLane;
+use crate::target::check_member;
 use block::{Limits, Size, Stack};
 use host::{FileVolume, Intent, OpenOptions};
 use pool::{Layout, MissingDevice, PoolShared, Reason, Refusal};
@@ -114,6 +115,7 @@ pub fn create_pool(paths: &[PathBuf], overwrite: bool) -> Result<Size, Failure> 
     let mut files: Vec<Arc<FileVolume>> = Vec::new();
     let intent = Intent::PoolMember { is_agreed: overwrite };
     for path in paths {
+        check_member(&path.to_string_lossy())?;
         files.push(host::claim(path, OpenOptions::default(), intent, LOCK_WAIT_MS)?.volume);
     }
     let identity = random_identity()?;

@@ -55,7 +55,18 @@ fn a_read_allocates_nothing_once_connections_are_made() {
     assert_eq!(ring.block_on(work).expect("io_uring"), 0);
     // That of the opening is used; the second one showed that there can be more.
     assert_eq!(connections.load(Ordering::SeqCst), 2);
+    assert_eq!((volume.lanes_max(), volume.notes().len()), (None, 0));
     lane.abandon();
+}
+
+#[test]
+fn a_server_of_one_connection_is_for_one_lane() {
+    let place = tempfile::tempdir().expect("room");
+    let socket = place.path().join("socket");
+    start(&socket, Conduct { bytes: BYTES, is_single: true, ..Conduct::default() });
+    let volume = open(&socket).expect("it is of use");
+    assert_eq!(volume.lanes_max(), Some(1));
+    assert!(volume.notes()[0].contains("so one thread serves"), "{:?}", volume.notes());
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(crate) struct Conduct {
     pub(crate) reads: usize,
     /// Whether it accepts connections and sends nothing.
     pub(crate) is_silent: bool,
+    /// Whether it serves one connection at a time, as qemu-nbd does without `--shared`.
+    pub(crate) is_single: bool,
     /// Bytes that it sends instead of the replies to options.
     pub(crate) nonsense: Vec<u8>,
 }
@@ -29,8 +31,12 @@ pub(crate) fn start(path: &Path, conduct: Conduct) -> Arc<AtomicUsize> {
         for stream in listener.incoming() {
             let (stream, conduct) = (stream.expect("a connection"), conduct.clone());
             counter.fetch_add(1, Ordering::SeqCst);
+            let is_single = conduct.is_single;
             // A client may hang up at any moment.
-            std::thread::spawn(move || drop(serve(stream, &conduct)));
+            let serving = std::thread::spawn(move || drop(serve(stream, &conduct)));
+            if is_single {
+                serving.join().expect("the client is sound");
+            }
         }
     });
     connections

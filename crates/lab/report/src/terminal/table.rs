@@ -31,17 +31,32 @@ pub struct Column {
     fit: Fit,
     /// Its width if all cells are shorter.
     least: usize,
+    /// When it is left out if the table is too wide: smaller numbers first. None: never.
+    turn: Option<usize>,
 }
 
 impl Column {
     /// Returns a column of text.
     pub fn text(head: impl Into<String>, fit: Fit) -> Column {
-        Column { head: head.into(), align: Align::Left, fit, least: 0 }
+        Column { head: head.into(), align: Align::Left, fit, least: 0, turn: None }
     }
 
     /// Returns a column of numbers.
     pub fn number(head: impl Into<String>) -> Column {
-        Column { head: head.into(), align: Align::Right, fit: Fit::Whole, least: 0 }
+        Column { align: Align::Right, ..Column::text(head, Fit::Whole) }
+    }
+
+    /// Sets how it becomes narrower.
+    #[must_use]
+    pub fn fitted(self, fit: Fit) -> Column {
+        Column { fit, ..self }
+    }
+
+    /// Lets it be left out if the table is too wide, even with all columns at their minimum widths:
+    /// those with smaller numbers first, and of several with the same number the last one.
+    #[must_use]
+    pub fn left_out(self, turn: usize) -> Column {
+        Column { turn: Some(turn), ..self }
     }
 
     /// Sets its width if all cells are shorter, so that several tables are aligned.
@@ -97,9 +112,54 @@ impl Table {
         self.widths(None).iter().sum::<usize>() + gaps
     }
 
-    /// Returns its lines; with a width, columns that may become narrower do so until the lines fit,
-    /// or they have their minimum widths.
+    /// Returns the headings of the columns that are left out at this width.
+    pub fn missing(&self, width: Option<usize>) -> Vec<&str> {
+        let shown = self.shown(width);
+        let missing = self.columns.iter().zip(shown).filter(|(_, is_shown)| !is_shown);
+        missing.map(|(column, _)| column.head.as_str()).collect()
+    }
+
+    /// Returns whether each column is shown at this width.
+    fn shown(&self, width: Option<usize>) -> Vec<bool> {
+        let mut shown = vec![true; self.columns.len()];
+        let Some(width) = width else { return shown };
+        let least = self.widths(Some(0));
+        // Each column has the blanks behind it, except the last one.
+        let least_with = |shown: &[bool]| -> usize {
+            let widths = least.iter().zip(shown).filter(|(_, is_shown)| **is_shown);
+            widths.map(|(least, _)| least + self.gap).sum::<usize>().saturating_sub(self.gap)
+        };
+        while least_with(&shown) > width {
+            let turn = |index: &usize| self.columns[*index].turn.filter(|_| shown[*index]);
+            let droppable = (0..shown.len()).rev().filter(|index| turn(index).is_some());
+            let Some(next) = droppable.min_by_key(turn) else { break };
+            shown[next] = false;
+        }
+        shown
+    }
+
+    /// Returns the table of these columns.
+    fn only(&self, shown: &[bool]) -> Table {
+        fn kept<T: Clone>(all: &[T], shown: &[bool]) -> Vec<T> {
+            all.iter()
+                .zip(shown)
+                .filter(|(_, is_shown)| **is_shown)
+                .map(|(it, _)| it.clone())
+                .collect()
+        }
+        let rows = self.rows.iter().map(|row| kept(row, shown)).collect();
+        let notes = self.notes.clone();
+        Table { columns: kept(&self.columns, shown), rows, notes, ..*self }
+    }
+
+    /// Returns its lines; with a width, columns that may be left out are, and columns that may
+    /// become narrower do so, until the lines fit, or all have their minimum widths.
     pub fn lines(&self, width: Option<usize>) -> Vec<Line> {
+        self.only(&self.shown(width)).narrowed(width)
+    }
+
+    /// Returns its lines with all columns, as narrow as this width needs.
+    pub fn narrowed(&self, width: Option<usize>) -> Vec<Line> {
         let widths = self.widths(width);
         let heads = self.columns.iter().map(|column| Span::new(Look::Heading, &column.head));
         let heads: Vec<Span> = heads.collect();
@@ -267,6 +327,32 @@ mod tests {
             lines[1..4],
             ["/srv/images/a    1 TiB failed", "long name.img", "db              16 GiB serving"]
         );
+    }
+
+    #[test]
+    fn columns_without_room_are_left_out_in_their_order() {
+        let heads = ["NAME", "SIZE", "HIT", "PID"];
+        let columns = vec![
+            Column::text(heads[0], Fit::Shorten(4)),
+            Column::number(heads[1]).left_out(1),
+            Column::number(heads[2]),
+            Column::number(heads[3]).left_out(0),
+        ];
+        let mut table = Table::new(1, columns);
+        table.push(["/srv/db.img", "16 GiB", "5%", "4711"].map(Span::from).into());
+        let missing = |width| table.missing(Some(width)).join(" ");
+        // Narrow cells come first: 4 + 6 + 3 + 4, and three blanks.
+        assert_eq!([30, 20, 19, 15, 14].map(missing), ["", "", "PID", "PID", "SIZE PID"]);
+        assert_eq!(
+            texts(&table, Some(20)),
+            ["NAME   SIZE HIT  PID", "/\u{2026}mg 16 GiB  5% 4711"]
+        );
+        assert_eq!(
+            texts(&table, Some(19))[1],
+            "/s\u{2026}.img 16 GiB  5%".replace("/s\u{2026}.img", "/s\u{2026}b.img")
+        );
+        assert_eq!(texts(&table, Some(2)), ["NAME HIT", "/\u{2026}mg  5%"]);
+        assert!(table.missing(None).is_empty());
     }
 
     #[test]

@@ -7,12 +7,11 @@ mod wire;
 
 use super::task_count::TaskCount;
 use super::{EndFuture, Ending, Front, Inherited};
-use crate::hash::hash;
 use crate::lanes::Lanes;
 use crate::plan::{DaemonPlan, Mounting};
 use crate::units::WaitTime;
 use ::fuse::{Mount, Options, Session};
-use block::Kind;
+use block::{Kind, stable_hash};
 use connection::Connection;
 use export::{Budget, Export};
 use holder::{Approach, Description, Keeper};
@@ -55,7 +54,7 @@ impl MountInfo {
         let identities: Vec<_> = exports.iter().map(identity).collect();
         let backings = exports.iter().filter_map(planned).map(|planned| planned.backing.as_str());
         MountInfo {
-            contents: format!("{kind} over {:016x}", hash(&identities.join("\n"))),
+            contents: format!("{kind} over {:016x}", stable_hash(identities.join("\n").bytes())),
             backing: backings.collect::<Vec<_>>().join(", "),
             again: plan.again.clone(),
         }

@@ -28,7 +28,7 @@ pub(super) struct JobOptions {
     job: Option<PathBuf>,
 
     /// custom: order of blocks: random, sequential or zipf:EXPONENT [default: random]
-    #[arg(long, value_name = "ORDER")]
+    #[arg(long, value_name = "random|sequential|zipf:EXPONENT")]
     order: Option<Pattern>,
 
     /// custom: size of a request [default: 4K]

@@ -24,9 +24,16 @@ impl Lines {
         self.lines.extend(line.into().fitted(self.width, INDENT));
     }
 
-    /// Adds a table, whose first column has names, and the others numbers.
-    fn push_table(&mut self, heads: &[&str], rows: Vec<Vec<String>>) {
-        let numbers = heads[1..].iter().map(|head| Column::number(*head).at_least(NUMBER));
+    /// Adds a table, whose first column has names, and the others numbers. If it is too wide, the
+    /// columns with the headings `left_out` are, in this order.
+    fn push_table(&mut self, heads: &[&str], rows: Vec<Vec<String>>, left_out: &[&str]) {
+        let numbers = heads[1..].iter().map(|head| {
+            let column = Column::number(*head).at_least(NUMBER);
+            match left_out.iter().position(|one| one == head) {
+                Some(turn) => column.left_out(turn),
+                None => column,
+            }
+        });
         let names = Column::text(heads[0], Fit::Whole).at_least(NAMES);
         let mut table = Table::new(1, [names].into_iter().chain(numbers).collect());
         for row in rows {
@@ -194,7 +201,9 @@ fn curve_lines(out: &mut Lines, curve: &Curve) {
             format!("{:+.1} ms", point.saves_ns_per_s.unwrap_or(0.0) / 1e6)
         }));
     }
-    out.push_table(&heads.collect::<Vec<_>>(), rows);
+    // Smaller sizes than the present one are of less use than larger ones.
+    let heads: Vec<&str> = heads.collect();
+    out.push_table(&heads, rows, &heads[1..]);
     out.push("");
 }
 
@@ -264,7 +273,8 @@ fn latency_lines(out: &mut Lines, latencies: &Histograms, all: bool) {
         }
     });
     out.push("");
-    out.push_table(&["latency", "count", "p50", "p99", "p99.9", "max"], rows);
+    let heads = ["latency", "count", "p50", "p99", "p99.9", "max"];
+    out.push_table(&heads, rows, &["p99.9", "p50"]);
 }
 
 fn counter_lines(out: &mut Lines, counters: &Counters) {

@@ -115,18 +115,36 @@ const HEADING: [(&str, usize); 10] = [
     ("TO-FLUSH", 8),
 ];
 
-/// Returns a line of the table. A long name of a volume is shortened.
-fn line(cells: [&str; 10], look: Look, width: Option<usize>) -> Line {
-    let columns = HEADING.iter().enumerate().map(|(number, (_, least))| {
-        let column = match number {
-            0 => Column::text("", Fit::Shorten(*least)),
-            _ => Column::number(""),
+/// Columns that are left out if the terminal is too narrow, in this order.
+const LEFT_OUT: [&str; 5] = ["B.FLUSHES/S", "B.CHANGES/S", "TO-FLUSH", "WRITTEN/S", "CHANGES/S"];
+
+/// Returns a table with the columns of these headings.
+fn table(heads: impl Iterator<Item = (&'static str, usize)>) -> Table {
+    let column = |(head, least): (&'static str, usize)| {
+        let column = match head {
+            "VOLUME" => Column::text(head, Fit::Shorten(least)),
+            _ => Column::number(head),
         };
-        column.at_least(*least)
-    });
-    let mut table = Table::new(1, columns.collect()).without_heads();
-    table.push(cells.map(|cell| Span::new(look, cell)).into());
-    table.lines(width).pop().unwrap_or_default()
+        let column = column.at_least(least);
+        match LEFT_OUT.iter().position(|one| *one == head) {
+            Some(turn) => column.left_out(turn),
+            None => column,
+        }
+    };
+    Table::new(1, heads.map(column).collect())
+}
+
+/// Returns a line of the table. A long name of a volume is shortened. The width alone decides which
+/// columns are left out, so that all lines have the same.
+fn line(cells: [&str; 10], look: Look, width: Option<usize>) -> Line {
+    let all = table(HEADING.into_iter());
+    let missing = all.missing(width);
+    let is_shown = |head: &str| !missing.contains(&head);
+    let shown = HEADING.into_iter().filter(|(head, _)| is_shown(head));
+    let mut table = table(shown).without_heads();
+    let cells = HEADING.iter().zip(cells).filter(|((head, _), _)| is_shown(head));
+    table.push(cells.map(|(_, cell)| Span::new(look, cell)).collect());
+    table.narrowed(width).pop().unwrap_or_default()
 }
 
 #[allow(clippy::disallowed_methods, reason = "a command waits without a lane")]

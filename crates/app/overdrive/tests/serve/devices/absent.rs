@@ -32,10 +32,7 @@ fn goes_on(program: &str, arguments: &[&str]) {
 #[test]
 fn programs_about_other_things_do_not_wait_for_a_device_without_a_daemon() {
     let tools = ["losetup", "df", "findmnt", "lsblk", "mkfs.ext4", "e2fsck"];
-    if !have_devices(&tools) {
-        return;
-    }
-    let disk = Disk::new(64);
+    let Some(disk) = Disk::with_tools(64, &tools) else { return };
     // A minute is longer than the programs may take.
     let device = disk.attach_with(&["--via", "fuse", "--wait-time", "60s"]);
     let mounted = disk.make_and_mount(&device);
@@ -118,10 +115,7 @@ fn read(device: &Path) -> std::io::Result<[u8; 4096]> {
 /// for it beyond the time without a daemon.
 #[test]
 fn a_daemon_that_takes_over_is_waited_for() {
-    if !have_devices(&[]) {
-        return;
-    }
-    let disk = Disk::new(16);
+    let Some(disk) = Disk::with_tools(16, &[]) else { return };
     let options = ["--via", "fuse", "--wait-time", "2s", "--write", "back-now"];
     let device = disk.attach_with(&[&options[..], &["--dirty-age", "1000s"]].concat());
     let open = Direct::open(&device);
@@ -146,10 +140,7 @@ fn a_daemon_that_takes_over_is_waited_for() {
 
 #[test]
 fn requests_wait_for_good_where_that_is_asked_for() {
-    if !have_devices(&[]) {
-        return;
-    }
-    let disk = Disk::new(16);
+    let Some(disk) = Disk::with_tools(16, &[]) else { return };
     let device = disk.attach_with(&["--via", "fuse", "--wait-time", "forever"]);
     disk.die();
     let reader = std::thread::spawn(move || read(&device));
@@ -162,10 +153,7 @@ fn requests_wait_for_good_where_that_is_asked_for() {
 
 #[test]
 fn kills_never_end_the_restarts() {
-    if !have_devices(&[]) {
-        return;
-    }
-    let disk = Disk::new(16);
+    let Some(disk) = Disk::with_tools(16, &[]) else { return };
     disk.attach();
     for _ in 0..7 {
         let daemon = disk.daemon();
@@ -181,10 +169,7 @@ fn kills_never_end_the_restarts() {
 
 #[test]
 fn a_device_that_is_given_up_between_two_restarts_stays_away() {
-    if !have_devices(&[]) {
-        return;
-    }
-    let disk = Disk::new(16);
+    let Some(disk) = Disk::with_tools(16, &[]) else { return };
     let device = disk.attach();
     // After several kills, the next start is some time away.
     for _ in 0..6 {
@@ -202,10 +187,7 @@ fn a_device_that_is_given_up_between_two_restarts_stays_away() {
 
 #[test]
 fn a_device_without_a_daemon_is_listed_and_explained() {
-    if !have_devices(&["mkfs.ext4"]) {
-        return;
-    }
-    let disk = Disk::new(64);
+    let Some(disk) = Disk::with_tools(64, &["mkfs.ext4"]) else { return };
     let device = disk.attach_with(&["--via", "fuse", "--wait-time", "60s"]);
     let mounted = disk.make_and_mount(&device);
     let node = disk.row()["device"].clone();
@@ -240,10 +222,7 @@ fn a_device_without_a_daemon_is_listed_and_explained() {
 
 #[test]
 fn what_overdrive_has_mounted_goes_on_with_the_same_command() {
-    if !have_devices(&["mkfs.ext4"]) {
-        return;
-    }
-    let disk = Disk::new(64);
+    let Some(disk) = Disk::with_tools(64, &["mkfs.ext4"]) else { return };
     run("mkfs.ext4", &["-q", text(&disk.image)]).well();
     let (image, directory) = (disk.image.display().to_string(), disk.directory());
     let mount = ["mount", &image, text(&directory), "--name", &disk.name, "--memory", "64M"];
@@ -258,10 +237,7 @@ fn what_overdrive_has_mounted_goes_on_with_the_same_command() {
 
 #[test]
 fn a_device_goes_on_without_its_supervisor_and_gets_another_one() {
-    if !have_devices(&[]) {
-        return;
-    }
-    let disk = Disk::new(16);
+    let Some(disk) = Disk::with_tools(16, &[]) else { return };
     let open = Direct::open(&disk.attach_with(&["--write", "back-now"]));
     let works = |byte| {
         open.write(0, byte).expect("no error");
@@ -293,10 +269,7 @@ fn a_device_goes_on_without_its_supervisor_and_gets_another_one() {
 
 #[test]
 fn a_device_that_is_attached_between_two_restarts_has_one_supervisor() {
-    if !have_devices(&[]) {
-        return;
-    }
-    let disk = Disk::new(16);
+    let Some(disk) = Disk::with_tools(16, &[]) else { return };
     disk.attach();
     let first = parent_of(disk.daemon());
     for _ in 0..6 {

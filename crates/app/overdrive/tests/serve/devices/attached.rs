@@ -8,10 +8,7 @@ use std::path::Path;
 
 #[test]
 fn a_device_is_a_disk_with_a_volatile_cache() {
-    if !have_devices(&["blockdev"]) {
-        return;
-    }
-    let disk = Disk::new(64);
+    let Some(disk) = Disk::with_tools(64, &["blockdev"]) else { return };
     let device = disk.attach();
     let row = disk.row();
     assert_eq!((&row["route"], &row["mounted"]), (&"fuse".into(), &serde_json::json!([])));
@@ -43,10 +40,7 @@ fn a_device_is_a_disk_with_a_volatile_cache() {
 
 #[test]
 fn the_daemon_of_a_device_has_given_up_system_calls() {
-    if !have_devices(&[]) {
-        return;
-    }
-    let disk = Disk::new(16);
+    let Some(disk) = Disk::with_tools(16, &[]) else { return };
     disk.attach();
     for _ in 0..2 {
         crate::confined::assert_filtered(disk.daemon());
@@ -61,10 +55,7 @@ fn the_daemon_of_a_device_has_given_up_system_calls() {
 
 #[test]
 fn what_was_never_synced_is_on_the_image_after_a_detach() {
-    if !have_devices(&["dd", "cmp"]) {
-        return;
-    }
-    let disk = Disk::new(32);
+    let Some(disk) = Disk::with_tools(32, &["dd", "cmp"]) else { return };
     let device = disk.attach_with(&["--write", "back-now"]);
     // Into the page cache of the device, without a sync: a detach flushes both.
     let random = disk.home.path().join("random");
@@ -77,10 +68,7 @@ fn what_was_never_synced_is_on_the_image_after_a_detach() {
 
 #[test]
 fn a_table_of_partitions_is_found() {
-    if !have_devices(&["sfdisk", "partx", "mkfs.ext4"]) {
-        return;
-    }
-    let disk = Disk::new(64);
+    let Some(disk) = Disk::with_tools(64, &["sfdisk", "partx", "mkfs.ext4"]) else { return };
     let table = format!(
         "printf 'label: gpt\\nsize=16M\\nsize=32M\\n' | sfdisk -q {}",
         disk.image.display()
@@ -133,10 +121,7 @@ fn a_trim_of_a_file_system_frees_the_image() {
 
 #[test]
 fn a_volume_that_is_only_read_is_a_device_that_is() {
-    if !have_devices(&[]) {
-        return;
-    }
-    let disk = Disk::new(16);
+    let Some(disk) = Disk::with_tools(16, &[]) else { return };
     let device = disk.attach_with(&["--read-only"]);
     assert_eq!(disk.says("ro"), "1");
     let refused =

@@ -87,10 +87,7 @@ pub(super) fn is_claimed(attach: &[&str]) {
 
 #[test]
 fn an_image_is_its_device_s_between_a_kill_and_the_restart() {
-    if !have_devices(&["mkfs.ext4"]) {
-        return;
-    }
-    let disk = Disk::new(64);
+    let Some(disk) = Disk::with_tools(64, &["mkfs.ext4"]) else { return };
     let mounted = disk.make_and_mount(&disk.attach());
     let another = format!("{}-other", disk.name);
     let mut daemon = disk.daemon();
@@ -111,10 +108,7 @@ fn an_image_is_its_device_s_between_a_kill_and_the_restart() {
 
 #[test]
 fn an_image_whose_device_was_given_up_is_free() {
-    if !have_devices(&["mkfs.ext4"]) {
-        return;
-    }
-    let disk = Disk::new(64);
+    let Some(disk) = Disk::with_tools(64, &["mkfs.ext4"]) else { return };
     let mounted = disk.make_and_mount(&disk.attach());
     let daemon = disk.daemon();
     disk.without_supervisor(daemon);
@@ -153,10 +147,7 @@ fn every_member_below_a_device_is_claimed() {
 
 #[test]
 fn an_image_that_is_only_read_may_have_several_devices() {
-    if !have_devices(&[]) {
-        return;
-    }
-    let disk = Disk::new(16);
+    let Some(disk) = Disk::with_tools(16, &[]) else { return };
     let image = text(&disk.image);
     disk.attach_with(&["--read-only"]);
     let home = Home::new();

@@ -2,7 +2,7 @@
 //! that udev's rules read. The rules themselves are tested where udev runs, by
 //! `cargo xtask system`.
 
-use super::{Disk, have_devices, text};
+use super::{Disk, text};
 use crate::common::{run, wait_until};
 use rustix::process::{Signal, kill_process};
 use std::fs;
@@ -34,10 +34,7 @@ fn said_of(disk: &Disk, node: &Path) -> Option<String> {
 
 #[test]
 fn udev_can_distinguish_a_volume_from_the_device_that_it_lies_on() {
-    if !have_devices(&["losetup"]) {
-        return;
-    }
-    let mut disk = Disk::new(16);
+    let Some(mut disk) = Disk::with_tools(16, &["losetup"]) else { return };
     let below = Below::new(&disk.image);
     let node = Path::new(&below.0).to_owned();
     disk.image.clone_from(&node);

@@ -169,10 +169,7 @@ fn a_device_that_waits_does_not_become_another_disk_s() {
 
 #[test]
 fn an_upgrade_is_not_noticed() {
-    if !have_devices(&["mkfs.ext4", "fio"]) {
-        return;
-    }
-    let disk = Disk::new(256);
+    let Some(disk) = Disk::with_tools(256, &["mkfs.ext4", "fio"]) else { return };
     let mounted = disk.make_and_mount(&disk.attach());
     let load = verified_load(&mounted.0, 3);
     let fio = std::thread::spawn(move || {
@@ -231,10 +228,7 @@ fn what_is_written_to_a_device_is_no_reason_to_refuse_the_next_daemon() {
 
 #[test]
 fn a_device_that_nothing_keeps_is_made_anew() {
-    if !have_devices(&["mkfs.ext4"]) {
-        return;
-    }
-    let disk = Disk::new(64);
+    let Some(disk) = Disk::with_tools(64, &["mkfs.ext4"]) else { return };
     let device = disk.attach_with(&["--no-holder"]);
     let mounted = disk.make_and_mount(&device);
     run("sync", &["-f", text(&mounted.0)]).well();
@@ -253,10 +247,7 @@ fn a_device_that_nothing_keeps_is_made_anew() {
 
 #[test]
 fn a_holder_of_a_device_that_is_killed_is_replaced() {
-    if !have_devices(&["mkfs.ext4"]) {
-        return;
-    }
-    let disk = Disk::new(64);
+    let Some(disk) = Disk::with_tools(64, &["mkfs.ext4"]) else { return };
     let mounted = disk.make_and_mount(&disk.attach_with(&["--via", "fuse"]));
     fs::write(mounted.path("before"), "before").expect("room");
     let pids = || disk.all_holders();
@@ -282,10 +273,7 @@ fn a_holder_of_a_device_that_is_killed_is_replaced() {
 
 #[test]
 fn a_device_in_a_killed_daemon_s_memory_is_gone_and_not_empty() {
-    if !have_devices(&["mkfs.ext4"]) {
-        return;
-    }
-    let disk = Disk::new(8);
+    let Some(disk) = Disk::with_tools(8, &["mkfs.ext4"]) else { return };
     let attach = ["attach", "ram:64M", "--name", &disk.name, "--memory", "0", "--via", "fuse"];
     disk.home.overdrive(&attach).well();
     let mounted = disk.make_and_mount(&std::path::Path::new("/dev/overdrive").join(&disk.name));

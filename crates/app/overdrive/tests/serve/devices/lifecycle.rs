@@ -10,10 +10,7 @@ use std::process::Command;
 
 #[test]
 fn a_device_grows_with_its_image_at_the_next_start() {
-    if !have_devices(&["mkfs.ext4"]) {
-        return;
-    }
-    let disk = Disk::new(64);
+    let Some(disk) = Disk::with_tools(64, &["mkfs.ext4"]) else { return };
     let device = disk.attach();
     let mounted = disk.make_and_mount(&device);
     let daemon = disk.daemon();
@@ -30,10 +27,7 @@ fn a_device_grows_with_its_image_at_the_next_start() {
 
 #[test]
 fn a_config_file_attaches_its_volumes() {
-    if !have_devices(&[]) {
-        return;
-    }
-    let disk = Disk::new(16);
+    let Some(disk) = Disk::with_tools(16, &[]) else { return };
     let config = disk.home.path().join("host.toml");
     let nbd = disk.home.socket();
     let volume = format!(
@@ -63,10 +57,7 @@ fn a_config_file_attaches_its_volumes() {
 
 #[test]
 fn a_frozen_volume_is_a_snapshot_of_a_quiet_file_system() {
-    if !have_devices(&["mkfs.ext4", "fsfreeze", "cp"]) {
-        return;
-    }
-    let disk = Disk::new(64);
+    let Some(disk) = Disk::with_tools(64, &["mkfs.ext4", "fsfreeze", "cp"]) else { return };
     let mounted = disk.make_and_mount(&disk.attach());
     fs::write(mounted.path("file"), vec![5; 1 << 20]).expect("room");
     run("fsfreeze", &["-f", text(&mounted.0)]).well();
@@ -105,10 +96,7 @@ fn a_frozen_volume_whose_daemon_is_killed_is_frozen_no_more_and_says_so() {
 
 #[test]
 fn swap_on_a_device_is_noticed() {
-    if !have_devices(&["mkswap", "swapon"]) {
-        return;
-    }
-    let disk = Disk::new(64);
+    let Some(disk) = Disk::with_tools(64, &["mkswap", "swapon"]) else { return };
     let device = disk.attach();
     run("mkswap", &[text(&device)]).well();
     let swapon = run("swapon", &[text(&device)]);

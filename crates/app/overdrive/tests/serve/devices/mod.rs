@@ -73,6 +73,11 @@ fn is_mounted(place: &Path) -> bool {
 }
 
 impl Disk {
+    /// Returns a disk of this size. None: devices or a tool are missing, so the test is skipped.
+    fn with_tools(mib: u64, tools: &[&str]) -> Option<Disk> {
+        have_devices(tools).then(|| Disk::new(mib))
+    }
+
     fn new(mib: u64) -> Disk {
         let mut disk = Disk::among_namespaces(mib);
         disk._alone = Some(no_namespaces());

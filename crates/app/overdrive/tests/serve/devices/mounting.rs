@@ -15,10 +15,7 @@ impl Disk {
 
 #[test]
 fn an_image_is_mounted_and_unmounted_in_one_step_each() {
-    if !have_devices(&["mkfs.ext4"]) {
-        return;
-    }
-    let disk = Disk::new(64);
+    let Some(disk) = Disk::with_tools(64, &["mkfs.ext4"]) else { return };
     run("mkfs.ext4", &["-q", text(&disk.image)]).well();
     let stdout = disk.mount_in_one_step(&["-o", "noatime"]).well().stdout;
     let directory = disk.directory();
@@ -55,10 +52,7 @@ fn a_partition_can_be_mounted() {
 
 #[test]
 fn what_cannot_be_mounted_is_detached_again() {
-    if !have_devices(&[]) {
-        return;
-    }
-    let disk = Disk::new(8);
+    let Some(disk) = Disk::with_tools(8, &[]) else { return };
     // There is no file system on it.
     let failed = disk.mount_in_one_step(&[]);
     assert_eq!(failed.status, 1, "{}{}", failed.stdout, failed.stderr);

@@ -35,10 +35,7 @@ fn ends_whole(disk: &Disk, supervisor: Pid, byte: u8) {
 
 #[test]
 fn a_daemon_is_killed_while_its_device_is_detached() {
-    if !have_devices(&["losetup"]) {
-        return;
-    }
-    let disk = Disk::new(8);
+    let Some(disk) = Disk::with_tools(8, &["losetup"]) else { return };
     let mut dice = Dice::new();
     for byte in 1..=12 {
         write(&disk.attach(), byte);
@@ -71,10 +68,7 @@ fn daemon_that_starts(disk: &Disk) -> Option<Pid> {
 
 #[test]
 fn a_daemon_is_killed_while_its_device_is_attached() {
-    if !have_devices(&["losetup"]) {
-        return;
-    }
-    let disk = Disk::new(8);
+    let Some(disk) = Disk::with_tools(8, &["losetup"]) else { return };
     let mut dice = Dice::new();
     for byte in 1..=10 {
         let delay = Duration::from_millis(dice.between(0, 120));
@@ -98,10 +92,7 @@ fn a_daemon_is_killed_while_its_device_is_attached() {
 
 #[test]
 fn a_device_is_detached_while_it_is_attached() {
-    if !have_devices(&["losetup"]) {
-        return;
-    }
-    let disk = Disk::new(8);
+    let Some(disk) = Disk::with_tools(8, &["losetup"]) else { return };
     let link = Path::new("/dev/overdrive").join(&disk.name);
     for byte in 1..=12 {
         std::thread::scope(|scope| {
@@ -121,10 +112,7 @@ fn a_device_is_detached_while_it_is_attached() {
 
 #[test]
 fn a_device_is_detached_while_its_daemon_is_upgraded() {
-    if !have_devices(&["losetup"]) {
-        return;
-    }
-    let disk = Disk::new(8);
+    let Some(disk) = Disk::with_tools(8, &["losetup"]) else { return };
     let mut dice = Dice::new();
     for byte in 1..=8 {
         write(&disk.attach(), byte);
@@ -172,10 +160,7 @@ fn of_two_that_attach_by_one_name_at_once_one_gets_it() {
 
 #[test]
 fn of_two_that_attach_one_image_at_once_one_gets_it() {
-    if !have_devices(&["losetup"]) {
-        return;
-    }
-    let disk = Disk::new(8);
+    let Some(disk) = Disk::with_tools(8, &["losetup"]) else { return };
     for byte in 1..=4 {
         let (one, two) = std::thread::scope(|scope| {
             let one = scope.spawn(|| disk.try_attach(&[]));

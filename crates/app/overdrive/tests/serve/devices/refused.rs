@@ -75,10 +75,7 @@ fn a_name_or_an_image_is_attached_once() {
 
 #[test]
 fn what_cannot_be_attached_leaves_nothing() {
-    if !have_devices(&[]) {
-        return;
-    }
-    let disk = Disk::new(8);
+    let Some(disk) = Disk::with_tools(8, &[]) else { return };
     let missing = disk.home.overdrive(&["attach", "/no/such/image", "--name", &disk.name]);
     missing.refused(1, &["/no/such/image"]);
     disk.home.overdrive(&["detach", &disk.name]).refused(1, &["is not a device"]);

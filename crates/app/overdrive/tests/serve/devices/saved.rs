@@ -1,6 +1,6 @@
 //! The configuration file that an attach writes: its volume is raw by declaration.
 
-use super::{Disk, have_devices, text};
+use super::{Disk, text};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
@@ -9,10 +9,7 @@ const QCOW2: &[u8] = b"QFI\xfb\0\0\0\x03";
 
 #[test]
 fn an_attached_volume_is_saved_as_raw_whatever_a_guest_writes_into_it() {
-    if !have_devices(&[]) {
-        return;
-    }
-    let disk = Disk::new(16);
+    let Some(disk) = Disk::with_tools(16, &[]) else { return };
     let file = disk.home.path().join("saved.toml");
     let save = format!("--save={}", file.display());
     // Nothing is written if nothing is attached.
