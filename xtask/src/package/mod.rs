@@ -189,6 +189,24 @@ mod tests {
     }
 
     #[test]
+    fn a_purge_removes_all_kinds_of_lists() -> anyhow::Result<()> {
+        let script = fs::read_to_string(cargo::root().join("packaging/deb/postrm"))?;
+        let kinds = script.lines().find_map(|line| line.trim().strip_prefix("for kind in "));
+        let kinds = kinds.and_then(|rest| rest.split_once(';')).context("it removes lists")?.0;
+        let lists = cargo::root().join("crates/app/daemon/src/hot_lists.rs");
+        let lists = fs::read_to_string(lists)?;
+        let suffixes = lists.lines().filter_map(|line| {
+            let line = line.trim();
+            let value = line.strip_prefix("suffix: \"").or_else(|| line.strip_prefix("new: \""));
+            value?.strip_suffix("\",")
+        });
+        let suffixes: Vec<&str> = suffixes.collect();
+        assert!(!suffixes.is_empty());
+        assert_eq!(kinds.split(' ').collect::<Vec<_>>(), suffixes);
+        Ok(())
+    }
+
+    #[test]
     fn the_scripts_of_the_package_are_sound_for_a_shell() -> anyhow::Result<()> {
         for name in ["preinst", "postinst", "prerm", "postrm"] {
             let script = cargo::root().join("packaging/deb").join(name);

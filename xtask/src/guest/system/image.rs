@@ -45,6 +45,9 @@ pub(super) const DISKS: [&str; 4] = ["root", "disk", "parted", "scratch"];
 const UUID: &str = "0d0d0d0d-0001-4000-8000-000000000001";
 const PARTUUID: &str = "0d0d0d0d-0002-4000-8000-000000000002";
 
+/// Settings of the service manager: an emulated machine beside other work is slow to make a device.
+const PATIENCE: &str = "[Manager]\nDefaultDeviceTimeoutSec=10min\n";
+
 const MIB: u64 = 1 << 20;
 
 /// Returns the file of a disk.
@@ -181,6 +184,7 @@ fn put(root: &Path, path: &str, text: &str, mode: u32) -> anyhow::Result<()> {
 pub(super) fn put_trial(root: &Path, fstab: &str, script: &str) -> anyhow::Result<()> {
     put(root, "etc/hostname", "overdrive\n", 0o644)?;
     put(root, "etc/fstab", fstab, 0o644)?;
+    put(root, "etc/systemd/system.conf.d/slow.conf", PATIENCE, 0o644)?;
     put(root, "etc/systemd/system/trial.service", include_str!("trial.service"), 0o644)?;
     put(root, "usr/local/lib/overdrive/trial.sh", script, 0o755)?;
     let wants = root.join("etc/systemd/system/multi-user.target.wants");

@@ -296,15 +296,17 @@ orphaned() {
 
 # From 'cargo xtask install' to the package, while a volume is in use.
 moved() {
+    files > /opt/before
     cp -a $packages/local/. /
     mkdir -p /etc/overdrive
     configure
+    mkfs.ext4 -q $disk
     systemctl daemon-reload
     udevadm control --reload
     mount_at_boot
     systemctl enable --now overdrive-device@data 2> /dev/null
     mount /mnt/data
-    check /mnt/data
+    write /mnt/data first 16
     begin moving
     apt install $packages/overdrive.deb
     said "data upgraded"
@@ -321,7 +323,6 @@ moved() {
     umount /mnt/data
     systemctl disable --now overdrive-device@data 2> /dev/null
     sed -i '\|/mnt/data|d' /etc/fstab
-    rm -f /srv/image.img
     purged
 }
 

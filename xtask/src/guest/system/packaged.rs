@@ -3,7 +3,8 @@
 //! loses its power in between. Each boot runs one part of `package.sh`.
 //!
 //! The packages and `package.sh` are on a disk of their own, which is made for each run. The other
-//! disks are saved after each part, so a run may begin with any part whose predecessor has passed.
+//! disks are saved after each part, so a run may begin with any part whose predecessor has passed,
+//! or that has none and begins with a new Debian.
 
 use super::{End, boot, image, prepare, run};
 use crate::clock::now;
@@ -14,9 +15,24 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// The parts in order, and how each ends.
-const PARTS: [(&str, End); 4] =
-    [("install", End::Off), ("rebooted", End::Cut), ("cut", End::Off), ("moved", End::Off)];
+/// A part of the test: one boot.
+struct Part {
+    name: &'static str,
+    end: End,
+    /// The part whose disks it continues with, or [`NEW`].
+    before: &'static str,
+}
+
+/// The parts in order.
+const PARTS: [Part; 4] = [
+    Part { name: "install", end: End::Off, before: NEW },
+    Part { name: "rebooted", end: End::Cut, before: "install" },
+    Part { name: "cut", end: End::Off, before: "rebooted" },
+    Part { name: "moved", end: End::Off, before: NEW },
+];
+
+/// Name of the disks of a Debian in which nothing has been installed.
+const NEW: &str = "making";
 
 /// Directory of the packages in the guest, where the disk with them is mounted.
 const PACKAGES: &str = "opt/trial";
@@ -32,7 +48,7 @@ const EXIT_MISSING: u8 = 4;
 
 /// Names of the parts.
 pub(crate) fn parts() -> Vec<&'static str> {
-    PARTS.iter().map(|(part, _)| *part).collect()
+    PARTS.iter().map(|part| part.name).collect()
 }
 
 /// Tests this package by the chosen parts; none chosen: by all. Packages that are made of it have
@@ -45,20 +61,18 @@ pub(crate) fn run_all(deb: &Path, epoch: &str, chosen: &[String]) -> anyhow::Res
     let Some(kernel) = prepare(&cache)? else { return Ok(ExitCode::from(EXIT_MISSING)) };
     let place = cache.join("package");
     fs::create_dir_all(&place)?;
-    let is_chosen = |part: &str| chosen.is_empty() || chosen.iter().any(|one| one == part);
-    let parts = PARTS.iter().enumerate().filter(|(_, (part, _))| is_chosen(part));
-    let parts: Vec<(usize, (&str, End))> = parts.map(|(index, part)| (index, *part)).collect();
-    if parts.iter().any(|(index, _)| *index == 0) {
+    let is_chosen = |part: &&Part| chosen.is_empty() || chosen.iter().any(|one| one == part.name);
+    let parts: Vec<&Part> = PARTS.iter().filter(is_chosen).collect();
+    if parts.iter().any(|part| part.before == NEW) {
         image::make_with(&cache, &place, &kernel, |root| {
             fs::create_dir_all(root.join(PACKAGES))?;
             image::put_trial(root, "", include_str!("package-first.sh"))
         })?;
+        save(&place, NEW)?;
     }
     put_packages(&Repack { deb, place: &place, epoch })?;
-    for (index, (part, end)) in &parts {
-        if let Some((before, _)) = index.checked_sub(1).and_then(|before| PARTS.get(before)) {
-            restore(&place, before)?;
-        }
+    for Part { name: part, end, before } in &parts {
+        restore(&place, before)?;
         println!("{part} ...");
         let start = now();
         boot(&place, &kernel, part, *end, None)

@@ -26,7 +26,7 @@ check() { echo 3 > /proc/sys/vm/drop_caches; (cd "$1" && sha256sum --quiet --che
 # What fstab says is mounted by the boot itself; nothing had to be tried again.
 mounted() {
     for one in disk parted image; do
-        for _ in $(seq 300); do
+        for _ in $(seq 3000); do
             findmnt -n "/mnt/$one" > /dev/null && break
             sleep 0.2
         done

@@ -142,7 +142,7 @@ impl Control {
             Ask::Forget { volume } => Ok(self.service(&volume)?.forget_list().await?.into()),
             Ask::Upgrade => {
                 self.services.save_lists().await;
-                self.services.upgrade().map(done)
+                self.services.upgrade().await.map(done)
             }
             Ask::Upgraded => crate::former::check_upgraded().map(done),
             Ask::Memory { .. } => unreachable!("it has a separate answer"),

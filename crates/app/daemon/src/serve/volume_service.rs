@@ -226,9 +226,11 @@ impl VolumeService {
         self.shared().map_or(0, |shared| shared.settings().retry_time_ns / 1_000_000)
     }
 
-    /// Writes back all dirty data.
+    /// Writes back all dirty data. A backing that is only read is not needed for that.
     pub(crate) async fn drain(&self) -> block::Result {
+        let dirty = self.shared().map_or(0, |shared| shared.dirty_blocks());
         match &self.attached.cache {
+            _ if self.volume.is_read_only() && dirty == 0 => Ok(()),
             Some(cache) => cache.drain().await,
             None => self.attached.stack.run_unless_stalled(Request::Flush).await,
         }

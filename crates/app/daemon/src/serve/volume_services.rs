@@ -3,9 +3,10 @@
 use super::ServedVolume;
 use super::captive::{Which, either};
 use super::volume_service::VolumeService;
+use crate::confine::check_next;
 use crate::control::losses::Losses;
 use crate::control::words::Row;
-use crate::device::{self, Devices};
+use crate::device::{self, Devices, blocking};
 use crate::front::{Ending, Fronts};
 use crate::lanes::Lanes;
 use crate::log_level;
@@ -149,16 +150,14 @@ impl VolumeServices {
         }
     }
 
-    pub(crate) fn upgrade(&self) -> Result<(), Failure> {
-        match &self.program {
-            Err(why) => return Err(Failure::new(Exit::Usage, why.clone())),
-            Ok(program) => {
-                try_program(program)?;
-                let list = self.list.borrow();
-                let spec = |one: &Rc<VolumeService>| (one.name.clone(), one.volume.spec().clone());
-                let served: Vec<_> = list.iter().map(spec).collect();
-                crate::confine::check_next(program, self.configured.file.as_ref(), &served)?;
-            }
+    /// Requests the end for an upgrade, after all checks that can be made before.
+    ///
+    /// # Errors
+    /// The next program could not continue; nothing has changed.
+    pub(crate) async fn upgrade(&self) -> Result<(), Failure> {
+        match self.program.clone() {
+            Err(why) => return Err(Failure::new(Exit::Usage, why)),
+            Ok(program) => self.check_program(program).await?,
         }
         if let Some(volume) = self.devices.bound_to_process() {
             let message = format!(
@@ -186,6 +185,18 @@ impl VolumeServices {
         drop(list);
         self.end(Ending::Upgrade);
         Ok(())
+    }
+
+    /// Checks, while clients continue, that this program runs and could serve.
+    async fn check_program(&self, program: PathBuf) -> Result<(), Failure> {
+        let spec = |one: &Rc<VolumeService>| (one.name.clone(), one.volume.spec().clone());
+        let served: Vec<_> = self.list.borrow().iter().map(spec).collect();
+        let file = self.configured.file.clone();
+        let checked = blocking(move || {
+            try_program(&program)?;
+            check_next(&program, file.as_ref(), &served)
+        });
+        checked.await?
     }
 
     /// Changes settings of a volume, all of them or none; returns notes for the operator.

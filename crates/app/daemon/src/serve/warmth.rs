@@ -56,7 +56,12 @@ fn now_s() -> u64 {
 /// Returns the reason why a list could not be saved.
 pub(super) fn reason(saved: Result<io::Result<()>, Failure>) -> Option<String> {
     match saved {
-        Ok(saved) => saved.err().map(|error| error.to_string()),
+        Ok(Ok(())) => None,
+        // The confinement permits the directory that was there at the start.
+        Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => Some(format!(
+            "{error}: if its directory was removed since the daemon started, restart the daemon"
+        )),
+        Ok(Err(error)) => Some(error.to_string()),
         Err(failure) => Some(failure.message),
     }
 }

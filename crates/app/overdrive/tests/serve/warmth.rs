@@ -652,3 +652,26 @@ fn a_policy_whose_state_cannot_be_used_starts_empty_and_says_why() {
     let sentences = ended.stderr.matches("the curve of other sizes start empty").count();
     assert_eq!((ended.status, sentences), (0, 3), "{}", ended.stderr);
 }
+
+#[test]
+fn a_state_directory_that_is_removed_is_named_and_used_again_after_a_restart() {
+    let (place, home) = (place(), Home::new());
+    let image = image(&place, 16);
+    fill(&image, 1);
+    let server = serve(&home, &image, &["--warm-save", "100ms"]);
+    read(&server, HOT, 1);
+    saved(&home, "hot", None);
+    let state = home.state().join("overdrive");
+    fs::remove_dir_all(&state).expect("ours");
+    fs::create_dir(&state).expect("room");
+    read(&server, 1000..2000, 1);
+    server.says("cannot be saved (Permission denied");
+    let ended = server.end();
+    assert_eq!(ended.status, 0);
+    assert!(ended.stderr.contains("restart the daemon"), "{}", ended.stderr);
+    assert!(files(&home, "hot").is_empty());
+    let server = serve(&home, &image, &["--warm-save", "100ms"]);
+    read(&server, HOT, 1);
+    saved(&home, "hot", None);
+    server.end().well();
+}
