@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 35] = [
+const ALLOWED: [(&str, &[&str]); 36] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
@@ -30,8 +30,9 @@ const ALLOWED: [(&str, &[&str]); 35] = [
     ("export", &["allocations", "lane", "block", "layers"]),
     ("fuse", &["lane", "block", "export"]),
     ("ublk", &["lane", "block", "export"]),
+    ("tls", &["lane", "block"]),
     // Its tests serve parts of blocks with a layer.
-    ("nbd", &["lane", "block", "layers", "export"]),
+    ("nbd", &["lane", "block", "layers", "export", "tls"]),
     ("holder", &["lane", "block", "cache", "fuse", "host", "ring"]),
     // Its tests record requests, and replay them.
     ("load", &["lane", "block", "layers", "trace"]),
