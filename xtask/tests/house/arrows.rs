@@ -81,6 +81,7 @@ const STACK: &[&str] = &[
     "holder",
 ];
 const DAEMON: &[&str] = &[
+    "tls",
     "lane",
     "block",
     "cache",
@@ -114,6 +115,7 @@ const OVERDRIVE: &[&str] = &[
     "ring",
     "export",
     "nbd",
+    "tls",
     "holder",
     "crash",
     "stack",

@@ -18,7 +18,7 @@
 
 use crate::console::Severity;
 use crate::log_level::LOG_LEVEL;
-use crate::plan::{MetricsAddress, NbdAddress, Route};
+use crate::plan::{MetricsAddress, NbdAddress, Route, TlsPlan};
 use crate::section::{self, Section, Texts, Wrong};
 use crate::settings::{SETTINGS, Setting};
 use crate::units::{self, WaitTime};
@@ -29,8 +29,19 @@ use stack::{Exit, Failure, Plan, target};
 use std::path::{Path, PathBuf};
 
 /// Top-level keys besides the volumes.
-const TOP_KEYS: [&str; 8] =
-    ["nbd", "fuse", "insecure_tcp", "metrics", "threads", "poll", LOG_LEVEL, "volume"];
+const TOP_KEYS: [&str; 11] = [
+    "nbd",
+    "tls",
+    "tls_certificates",
+    "tls_verify_peer",
+    "fuse",
+    "insecure_tcp",
+    "metrics",
+    "threads",
+    "poll",
+    LOG_LEVEL,
+    "volume",
+];
 /// Keys of a volume besides its settings: options of `overdrive serve`, with `_` for `-`.
 const OPTION_KEYS: [&str; 11] = [
     "format",
@@ -118,6 +129,8 @@ impl ConfigVolume {
 pub struct Config {
     /// Address of volumes without one.
     pub nbd: Option<NbdAddress>,
+    /// How clients at all addresses use TLS.
+    pub tls: TlsPlan,
     /// A directory in which every volume is a file.
     pub fuse: Option<PathBuf>,
     /// Where metrics are served.
@@ -304,7 +317,8 @@ fn default_of(key: &str) -> String {
     let text = match key {
         "format" => "raw",
         "raw" | "holder" => "true",
-        "attach" | "read_only" | "buffered" | "insecure_tcp" => "false",
+        "attach" | "read_only" | "buffered" | "insecure_tcp" | "tls_verify_peer" => "false",
+        "tls" => "off",
         "wait_time" => "30s",
         "via" => "the best way that the kernel offers",
         "poll" => "adaptive",
@@ -319,7 +333,9 @@ fn default_of(key: &str) -> String {
 fn config(top: &Section<'_>) -> Result<Config, Wrong> {
     top.check_keys(&TOP_KEYS)?;
     let insecure_tcp = top.flag("insecure_tcp")?.unwrap_or(false);
-    let nbd = place(top, insecure_tcp)?;
+    let tls = tls(top)?;
+    let permits_tcp = insecure_tcp || tls.protects_all();
+    let nbd = place(top, permits_tcp)?;
     let fuse = top.text("fuse", units::directory)?;
     let metrics = top.text("metrics", |text| {
         MetricsAddress::parse(text, insecure_tcp).map_err(|failure| failure.message)
@@ -332,12 +348,12 @@ fn config(top: &Section<'_>) -> Result<Config, Wrong> {
     let Some(named) = top.named("volume")? else { return Err(nothing()) };
     let volumes = named
         .iter()
-        .map(|(name, section)| volume(name, section, insecure_tcp))
+        .map(|(name, section)| volume(name, section, permits_tcp))
         .collect::<Result<Vec<_>, Wrong>>()?;
     if volumes.is_empty() {
         return Err(nothing());
     }
-    Ok(Config { nbd, fuse, metrics, threads, poll, log_level, volumes })
+    Ok(Config { nbd, tls, fuse, metrics, threads, poll, log_level, volumes })
 }
 
 fn volume_keys() -> Vec<&'static str> {
@@ -345,7 +361,7 @@ fn volume_keys() -> Vec<&'static str> {
     ["backing"].into_iter().chain(settings).chain(OPTION_KEYS).collect()
 }
 
-fn volume(name: &str, section: &Section<'_>, insecure_tcp: bool) -> Result<ConfigVolume, Wrong> {
+fn volume(name: &str, section: &Section<'_>, permits_tcp: bool) -> Result<ConfigVolume, Wrong> {
     section.check_keys(&volume_keys())?;
     let backing = section.text("backing", |text| Ok(text.to_owned()))?.ok_or_else(|| {
         (section.at(), format!("[volume.{name}] has no backing; name an image or a device"))
@@ -357,7 +373,7 @@ fn volume(name: &str, section: &Section<'_>, insecure_tcp: bool) -> Result<Confi
         read_only: section.flag("read_only")?.unwrap_or(false),
         buffered: section.flag("buffered")?.unwrap_or(false),
         raw: section.text("format", format)?.is_some() || section.flag("raw")?.unwrap_or(false),
-        nbd: place(section, insecure_tcp)?,
+        nbd: place(section, permits_tcp)?,
         attach: section.flag("attach")?.unwrap_or(false),
         via: section.text("via", Route::parse)?,
         wait_time: section.text("wait_time", units::wait_time)?.unwrap_or_default(),
@@ -381,10 +397,19 @@ fn format(text: &str) -> Result<(), String> {
     }
 }
 
-fn place(section: &Section<'_>, insecure_tcp: bool) -> Result<Option<NbdAddress>, Wrong> {
-    section.text("nbd", |text| {
-        NbdAddress::parse(text, insecure_tcp).map_err(|failure| failure.message)
-    })
+/// Reads the use of TLS.
+fn tls(top: &Section<'_>) -> Result<TlsPlan, Wrong> {
+    let mode = top.text("tls", str::parse)?.unwrap_or_default();
+    let certificates = top.text("tls_certificates", units::directory)?;
+    let verifies_peers = top.flag("tls_verify_peer")?.unwrap_or(false);
+    let keys = ["tls", "tls_certificates", "tls_verify_peer"];
+    let key = keys.into_iter().find(|key| top.written(key).is_some()).unwrap_or("tls");
+    TlsPlan::new(mode, certificates, verifies_peers).map_err(|why| (top.span(key), why))
+}
+
+fn place(section: &Section<'_>, permits_tcp: bool) -> Result<Option<NbdAddress>, Wrong> {
+    section
+        .text("nbd", |text| NbdAddress::parse(text, permits_tcp).map_err(|failure| failure.message))
 }
 
 fn cache(section: &Section<'_>) -> Result<CacheSpec, Wrong> {

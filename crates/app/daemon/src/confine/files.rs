@@ -46,6 +46,8 @@ pub(crate) struct Permitted {
     /// Directories of its sockets, and of its configuration file and its program.
     sockets: Vec<PathBuf>,
     settings: Vec<PathBuf>,
+    /// Directories of its certificates, which are read again when they have been renewed.
+    certificates: Vec<PathBuf>,
     programs: Vec<PathBuf>,
 }
 
@@ -67,11 +69,28 @@ fn of_backing(path: &Path) -> PathBuf {
 /// of the files to which symbolic links lead.
 fn settings_of(path: &Path) -> Vec<PathBuf> {
     let main = if path.is_dir() { path.to_owned() } else { directory_of(path) };
-    let entries = [main.clone(), main.join("conf.d")].map(fs::read_dir).into_iter().flatten();
-    let files = entries.flatten().flatten().map(|entry| entry.path());
-    let files = files.filter(|file| file.extension().is_some_and(|ending| ending == "toml"));
-    let real = files.chain([path.to_owned()]).filter_map(|file| fs::canonicalize(file).ok());
-    [main].into_iter().chain(real.map(|file| directory_of(&file))).collect()
+    let files =
+        [main.clone(), main.join("conf.d")].into_iter().flat_map(|it| files_in(&it, "toml"));
+    let real = real_directories(files.chain([path.to_owned()]));
+    [main].into_iter().chain(real).collect()
+}
+
+/// Returns a directory of certificates, and those of the files to which symbolic links lead.
+fn certificates_of(directory: &Path) -> Vec<PathBuf> {
+    let real = real_directories(files_in(directory, "pem").into_iter());
+    [directory.to_owned()].into_iter().chain(real).collect()
+}
+
+/// Returns the files with this ending in a directory.
+fn files_in(directory: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let files = entries.map(|entry| entry.path());
+    files.filter(|file| file.extension().is_some_and(|its| its == ending)).collect()
+}
+
+/// Returns the directories of the files to which these names lead.
+fn real_directories(names: impl Iterator<Item = PathBuf>) -> impl Iterator<Item = PathBuf> {
+    names.filter_map(|name| fs::canonicalize(name).ok()).map(|file| directory_of(&file))
 }
 
 impl Permitted {
@@ -98,6 +117,7 @@ impl Permitted {
             backings: backings.collect(),
             sockets: listeners.chain(metrics).map(directory_of).collect(),
             settings: plan.config.iter().flat_map(|file| settings_of(&file.path)).collect(),
+            certificates: plan.tls.certificates().into_iter().flat_map(certificates_of).collect(),
             programs: plan.program.iter().chain(&running).map(|path| directory_of(path)).collect(),
         }
     }
@@ -123,6 +143,7 @@ impl Permitted {
             paths(&self.programs, AccessFs::from_read(KNOWN)),
             names(&READ, read),
             paths(&self.settings, read),
+            paths(&self.certificates, read),
             names(&DEVICES, of_file),
             paths(&self.lower_files(), AccessFs::ReadFile.into()),
             paths(&self.events(), AccessFs::WriteFile.into()),

@@ -9,7 +9,7 @@ use crate::device::{self, Devices};
 use crate::front::{Ending, Fronts};
 use crate::lanes::Lanes;
 use crate::log_level;
-use crate::plan::{ConfigFile, StartValues};
+use crate::plan::{ConfigFile, StartValues, TlsPlan};
 use lane::Event;
 use stack::{Exit, Failure};
 use std::cell::{Cell, RefCell};
@@ -31,6 +31,8 @@ const LEAVE_PAUSE_NS: u64 = 50_000_000;
 pub(crate) struct Configured {
     /// The file, which the program of an upgrade reads again. None: there is none.
     pub(crate) file: Option<ConfigFile>,
+    /// How clients use TLS, unless the file says otherwise by then.
+    pub(crate) tls: TlsPlan,
     /// Values that are read only at the start, by volume.
     pub(crate) start_values: BTreeMap<String, StartValues>,
 }
@@ -155,7 +157,8 @@ impl VolumeServices {
                 let list = self.list.borrow();
                 let spec = |one: &Rc<VolumeService>| (one.name.clone(), one.volume.spec().clone());
                 let served: Vec<_> = list.iter().map(spec).collect();
-                crate::confine::check_next(program, self.configured.file.as_ref(), &served)?;
+                let Configured { file, tls, .. } = &self.configured;
+                crate::confine::check_next(program, file.as_ref(), tls, &served)?;
             }
         }
         if let Some(volume) = self.devices.bound_to_process() {
