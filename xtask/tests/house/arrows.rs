@@ -67,6 +67,7 @@ const SUITES: &[&str] = &[
 ];
 // A test counts the allocations of reads from a server.
 const STACK: &[&str] = &[
+    "tls",
     "allocations",
     "lane",
     "block",

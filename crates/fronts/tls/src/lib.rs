@@ -21,6 +21,7 @@
 #[cfg(feature = "authority")]
 pub mod authority;
 mod client;
+mod either;
 mod files;
 mod refusal;
 mod renewed;
@@ -28,7 +29,10 @@ mod server;
 mod wire;
 
 pub use client::ClientTls;
+pub use either::MaybeTls;
 pub use refusal::Refusal;
+/// One side of a connection: its state, without its bytes on the way.
+pub use rustls::Connection as Session;
 pub use server::ServerTls;
 pub use wire::TlsWire;
 

@@ -8,6 +8,12 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refusal(pub(crate) &'static str);
 
+impl Refusal {
+    /// The other side has ended the connection as soon as it was encrypted, without an alert.
+    pub const UNEXPLAINED: Refusal =
+        Refusal("it ended the connection without a reason; it may require another certificate");
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)

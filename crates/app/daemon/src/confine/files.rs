@@ -9,6 +9,7 @@ use landlock::{
     ABI, Access as _, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, make_bitflags,
 };
+use nbd::client::ExportAddress;
 use rustix::fs::{major, minor};
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
@@ -81,6 +82,12 @@ fn certificates_of(directory: &Path) -> Vec<PathBuf> {
     [directory.to_owned()].into_iter().chain(real).collect()
 }
 
+/// Returns the directories of the certificates in the URI of an export.
+fn certificates_of_export(uri: &str) -> Option<Vec<PathBuf>> {
+    let address = ExportAddress::parse(uri).ok()?;
+    address.trusted_host().map(|(directory, _)| certificates_of(directory))
+}
+
 /// Returns the files with this ending in a directory.
 fn files_in(directory: &Path, ending: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -96,8 +103,8 @@ fn real_directories(names: impl Iterator<Item = PathBuf>) -> impl Iterator<Item 
 impl Permitted {
     /// Returns the paths of a plan.
     pub(crate) fn of(plan: &DaemonPlan) -> Permitted {
-        let specs = plan.volumes.iter().flat_map(|planned| planned.volume.spec().walk());
-        let backings = specs.filter_map(|spec| match spec {
+        let specs = || plan.volumes.iter().flat_map(|planned| planned.volume.spec().walk());
+        let backings = specs().filter_map(|spec| match spec {
             Spec::File { path, .. } => Some(of_backing(path)),
             _ => None,
         });
@@ -106,6 +113,12 @@ impl Permitted {
             NbdAddress::Tcp(_) => None,
         });
         let metrics = plan.metrics.as_ref().and_then(MetricsAddress::path);
+        let of_exports = specs().filter_map(|spec| match spec {
+            Spec::Nbd { uri, .. } => certificates_of_export(uri),
+            _ => None,
+        });
+        let certificates =
+            plan.tls.certificates().map(certificates_of).into_iter().chain(of_exports);
         let running = std::env::current_exe().ok();
         // Lists of hot blocks are only saved for these.
         let lasts = plan.volumes.iter().any(|planned| planned.volume.lasting_identity().is_some());
@@ -117,7 +130,7 @@ impl Permitted {
             backings: backings.collect(),
             sockets: listeners.chain(metrics).map(directory_of).collect(),
             settings: plan.config.iter().flat_map(|file| settings_of(&file.path)).collect(),
-            certificates: plan.tls.certificates().into_iter().flat_map(certificates_of).collect(),
+            certificates: certificates.into_iter().flatten().collect(),
             programs: plan.program.iter().chain(&running).map(|path| directory_of(path)).collect(),
         }
     }

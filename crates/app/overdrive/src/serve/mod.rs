@@ -44,7 +44,8 @@ use std::process::ExitCode;
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     /// An image, a block device, ram:SIZE, null:SIZE; nbd://HOST:PORT/EXPORT or
-    /// nbd+unix:///EXPORT?socket=PATH, an NBD export, with --read-only;
+    /// nbd+unix:///EXPORT?socket=PATH, an NBD export, with --read-only, or the same with nbds and
+    /// ?tls-certificates=DIR;
     /// model:NAME[?size=SIZE&seed=N&state=STATE], a modelled drive; pool:PATH,PATH... (see
     /// 'overdrive pool'); stripe:PATH,PATH...; one of these behind
     /// limit:iops=N,bandwidth=SIZE,burst=TIME: with at most N requests and SIZE bytes per second;

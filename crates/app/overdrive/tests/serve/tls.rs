@@ -3,6 +3,7 @@
 use crate::common::{Server, have, image, place, run, serve, wait_until};
 use crate::confined::assert_filtered;
 use crate::home::Home;
+use crate::network::{self, Remote, is_same};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -217,4 +218,69 @@ fn a_config_file_has_the_keys_of_tls() {
     let server = Server::run_in(&home, home.command(&serve));
     run("nbdinfo", &[&trust.uri(&server, trust.client.path())]).well();
     server.end().well();
+}
+
+impl Trust {
+    /// Returns the URI of a server of another program, at a unix socket, for a volume.
+    fn export(&self, remote: &Remote, host: &str) -> String {
+        let (socket, client) = (remote.socket(), text(self.client.path()));
+        format!(
+            "nbds+unix:///?socket={}&tls-certificates={client}&tls-hostname={host}",
+            text(&socket)
+        )
+    }
+
+    /// Starts nbdkit with the server's certificates.
+    fn nbdkit(&self, arguments: &[&str]) -> Remote {
+        let certificates = format!("--tls-certificates={}", text(self.server.path()));
+        let tls = ["--tls=require", "--tls-verify-peer", &certificates];
+        Remote::nbdkit(&[&tls[..], arguments].concat())
+    }
+}
+
+#[test]
+fn exports_of_other_servers_are_read_over_tls() {
+    if !have(&["nbdkit", "nbdcopy", "nbdinfo"]) {
+        return;
+    }
+    let (trust, place) = (Trust::new(), place());
+    let image = network::filled(&place);
+    let file = format!("file={}", text(&image));
+    let remote = trust.nbdkit(&["file", &file]);
+    for options in [&["--memory", "8M"][..], &["--memory", "64M", "--threads", "3"]] {
+        is_same(&trust.export(&remote, "localhost"), &image, options);
+    }
+    // Of another daemon, over TCP: the host is an address.
+    let origin = trust.serve(&Home::new(), &image, &["--memory", "8M", "--read-only"]);
+    is_same(&trust.uri(&origin, trust.client.path()), &image, &["--memory", "8M"]);
+    origin.end().well();
+}
+
+#[test]
+fn an_export_of_a_server_that_is_not_trusted_is_not_opened() {
+    if !have(&["nbdkit"]) {
+        return;
+    }
+    let trust = Trust::new();
+    let refused = |remote: &Remote, host: &str, why: &str| {
+        let options = ["--read-only", "-q", "--run", "true"];
+        serve(trust.export(remote, host), &options).refused(4, &[why]);
+    };
+    let remote = trust.nbdkit(&["memory", "8M"]);
+    refused(&remote, "otherhost", "its certificate is of another host");
+    let other = Trust::new();
+    let unknown = other.nbdkit(&["memory", "8M"]);
+    refused(&unknown, "localhost", "an authority that is not in ca-cert.pem");
+    let plain = Remote::nbdkit(&["memory", "8M"]);
+    refused(&plain, "localhost", "the NBD server refuses TLS");
+    trust.authority.issue(trust.server.path(), Side::Server, &HOSTS, EXPIRED, 8);
+    let expired = trust.nbdkit(&["memory", "8M"]);
+    refused(&expired, "localhost", "its certificate has expired");
+    // And the reverse: the server does not trust the client.
+    fs::remove_file(trust.client.path().join("client-cert.pem")).expect("there");
+    fs::remove_file(trust.client.path().join("client-key.pem")).expect("there");
+    refused(&remote, "localhost", "no TLS with the NBD server");
+    let plain = format!("nbd+unix:///?socket={}", text(&remote.socket()));
+    let options = ["--read-only", "-q", "--run", "true"];
+    serve(plain, &options).refused(1, &["refuses the export"]);
 }

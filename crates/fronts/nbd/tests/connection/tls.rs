@@ -4,6 +4,7 @@ use crate::client::{Client, request};
 use crate::scene::Scene;
 use ::tls::authority::{Authority, EXPIRED, Side, VALID};
 use ::tls::{ClientTls, Refusal, ServerTls, TlsWire};
+use nbd::client::{Fault, Negotiation, Wish};
 use nbd::codec::*;
 use nbd::{End, Pipe};
 use std::sync::Arc;
@@ -337,4 +338,37 @@ fn a_client_that_leaves_tls_unfinished_is_timed_out() {
         assert_eq!(client.receive(1).await, None, "the server hangs up");
     });
     assert_eq!(end, End::TimedOut);
+}
+
+/// The bytes of a server that greets and answers `NBD_OPT_STARTTLS`, in one piece.
+fn server_that_answers(reply: u32, more: &[u8]) -> Vec<u8> {
+    let mut bytes = Greeting { flags: NBD_FLAG_FIXED_NEWSTYLE }.encode().to_vec();
+    put_reply(&mut bytes, NBD_OPT_STARTTLS, reply, &[]);
+    bytes.extend_from_slice(more);
+    bytes
+}
+
+#[test]
+fn the_client_sends_nothing_but_the_start_of_tls_unencrypted() {
+    let start = |bytes: &[u8]| {
+        let (mut negotiation, mut out) = (Negotiation::over_tls(Wish::export("disk")), Vec::new());
+        let result = negotiation.take(&mut &bytes[..], &mut out);
+        let mut wanted = NBD_FLAG_C_FIXED_NEWSTYLE.to_be_bytes().to_vec();
+        put_option(&mut wanted, NBD_OPT_STARTTLS, &[]);
+        assert_eq!(out, wanted, "no option that concerns the export");
+        (negotiation, result)
+    };
+    let (negotiation, result) = start(&server_that_answers(NBD_REP_ACK, &[]));
+    assert!(result == Ok(None) && negotiation.starts_tls());
+    for refusal in [NBD_REP_ERR_UNSUP, NBD_REP_ERR_POLICY] {
+        let (negotiation, result) = start(&server_that_answers(refusal, &[]));
+        assert!(result == Err(Fault::NoTls) && !negotiation.starts_tls());
+    }
+    // Replies that another party has added, to be taken for those of the encrypted stream.
+    let mut more = Vec::new();
+    put_reply(&mut more, NBD_OPT_GO, NBD_REP_ACK, &[]);
+    let (_, result) = start(&server_that_answers(NBD_REP_ACK, &more));
+    assert_eq!(result, Err(Fault::Nonsense("unencrypted bytes after the start of TLS")));
+    let (_, result) = start(&server_that_answers(NBD_REP_INFO, &[]));
+    assert!(matches!(result, Err(Fault::Nonsense(_))), "{result:?}");
 }
