@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 36] = [
+const ALLOWED: [(&str, &[&str]); 37] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
@@ -30,9 +30,10 @@ const ALLOWED: [(&str, &[&str]); 36] = [
     ("export", &["allocations", "lane", "block", "layers"]),
     ("fuse", &["lane", "block", "export"]),
     ("ublk", &["lane", "block", "export"]),
-    ("tls", &["lane", "block"]),
+    ("authority", &[]),
+    ("tls", &["authority", "lane", "block"]),
     // Its tests serve parts of blocks with a layer.
-    ("nbd", &["lane", "block", "layers", "export", "tls"]),
+    ("nbd", &["lane", "block", "layers", "export", "authority", "tls"]),
     ("holder", &["lane", "block", "cache", "fuse", "host", "ring"]),
     // Its tests record requests, and replay them.
     ("load", &["lane", "block", "layers", "trace"]),
@@ -116,7 +117,7 @@ const OVERDRIVE: &[&str] = &[
     "ring",
     "export",
     "nbd",
-    "tls",
+    "authority",
     "holder",
     "crash",
     "stack",

@@ -82,7 +82,7 @@ fn read(directory: &Path) -> Result<ClientConfig, String> {
     } else {
         builder.with_no_client_auth()
     };
-    // Each connection proves again who it is: a resumed session would outlive its certificates.
+    // A resumed session would outlive the certificates of its first connection.
     config.resumption = Resumption::disabled();
     Ok(config)
 }

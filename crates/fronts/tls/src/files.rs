@@ -16,8 +16,8 @@ pub(crate) const REVOKED: &str = "ca-crl.pem";
 
 /// Rights of a key that belongs to its user: others have none.
 const FOREIGN_RIGHTS: u32 = 0o077;
-/// Rights that nobody else may have for a key of root. Its group may read it, as on systems with a
-/// group for keys.
+/// Rights that no other user may have for a key of root. Its group may read the key, as on systems
+/// with a group for keys.
 const FOREIGN_RIGHTS_OF_ROOT: u32 = 0o037;
 
 /// The certificate of one side, with the certificates that lead to its authority, and its key.

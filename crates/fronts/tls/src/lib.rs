@@ -1,7 +1,7 @@
 //! TLS 1.3 over a [`block::Wire`], and the certificates of both sides.
 //!
-//! [`TlsWire`] is a wire over another wire: whoever serves bytes over it need not know that they
-//! are encrypted. [`ServerTls`] and [`ClientTls`] hold the certificates of one side; these are read
+//! [`TlsWire`] is a wire over another wire, so a protocol over it is the same as without
+//! encryption. [`ServerTls`] and [`ClientTls`] hold the certificates of one side; these are read
 //! again after they have been renewed, and connections that are open continue.
 //!
 //! The names of the files are those of nbdkit and QEMU:
@@ -18,8 +18,6 @@
 //! The protocol is in crate rustls. This crate parses nothing that comes from the network.
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "authority")]
-pub mod authority;
 mod client;
 mod either;
 mod files;

@@ -87,7 +87,7 @@ fn read(directory: &Path, verifies_peers: bool) -> Result<ServerConfig, String> 
     let (chain, key) = files::own_certificate(directory, NAME)?;
     let config = builder.with_single_cert(chain, key);
     let mut config = config.map_err(|error| files::unusable_pair(directory, NAME, &error))?;
-    // Each connection proves again who it is: a resumed session would outlive its certificates.
+    // A resumed session would outlive the certificates of its first connection.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)

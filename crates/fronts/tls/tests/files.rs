@@ -1,10 +1,10 @@
 //! Directories of certificates: what is refused, and how they are renewed.
 
+use authority::{Authority, Side, VALID};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tempfile::TempDir;
-use tls::authority::{Authority, Side, VALID};
 use tls::{ClientTls, ServerTls};
 
 /// Returns a directory with the files of both sides.

@@ -93,7 +93,7 @@ impl TlsPlan {
         self.verifies_peers
     }
 
-    /// Whether each connection is encrypted, and each client has proved who it is.
+    /// Whether each connection is encrypted, and each client has a valid certificate.
     pub fn protects_all(&self) -> bool {
         self.mode == TlsMode::Require && self.verifies_peers
     }

@@ -1,15 +1,15 @@
-//! Volumes over TLS: other programs as clients, and who is refused.
+//! Volumes over TLS: other programs as clients and servers, and refusals.
 
 use crate::common::{Server, have, image, place, run, serve, wait_until};
 use crate::confined::assert_filtered;
 use crate::home::Home;
 use crate::network::{self, Remote, is_same};
+use authority::{Authority, EXPIRED, Side, VALID};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
-use tls::authority::{Authority, EXPIRED, Side, VALID};
 
 const HOSTS: [&str; 2] = ["localhost", "127.0.0.1"];
 
@@ -80,7 +80,7 @@ fn other_programs_copy_volumes_over_tls() {
     run("qemu-img", &[&convert[..], &[text(&target)]].concat()).well();
     assert!(fs::read(&target).expect("there") == fs::read(&source).expect("there"));
     let ended = server.end().well();
-    assert!(!ended.stderr.contains("TLS"), "nobody was refused: {}", ended.stderr);
+    assert!(!ended.stderr.contains("TLS"), "no client was refused: {}", ended.stderr);
     assert!(fs::read(&volume).expect("there") == fs::read(&source).expect("there"));
 }
 
@@ -186,7 +186,7 @@ fn what_is_incomplete_or_unsafe_is_refused_at_the_start() {
     };
     refused(&[&["--tls", "require"]], &["needs certificates", "--tls-certificates DIR"]);
     refused(&[&certificates], &["TLS is off", "--tls require"]);
-    // Encrypted, but for anybody; and protected, but not for all.
+    // Encrypted, but without authentication; and protected, but not for all clients.
     refused(&[&tcp, &certificates, &["--tls", "require"]], &["--tls-verify-peer"]);
     refused(
         &[&tcp, &certificates, &["--tls", "on", "--tls-verify-peer"]],

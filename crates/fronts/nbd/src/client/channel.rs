@@ -1,7 +1,7 @@
 //! The byte stream of a handshake over a socket that does not block: as it is, or encrypted.
 
 use super::Fault;
-use super::dial::{Checks, send_all};
+use super::checks::{Checks, send_all};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::io::{self, ErrorKind, Read, Write};

@@ -2,14 +2,14 @@
 //! attempt ends at a deadline, whatever the server does.
 
 use super::channel::Channel;
+use super::checks::Checks;
 use super::{Agreed, Fault, Negotiation, Wish};
 use lane::Lane;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
-    sockopt,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
 };
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -20,9 +20,6 @@ use tls::{ClientTls, Session};
 
 /// Usual time limit of an attempt, for the connection and the handshake.
 pub const ATTEMPT_NS: u64 = 5_000_000_000;
-/// Shortest and longest interval between two checks of a socket.
-const CHECK_MIN_NS: u64 = 500_000;
-const CHECK_MAX_NS: u64 = 10_000_000;
 /// Bytes of the buffer for the handshake.
 const BUFFER_BYTES: usize = 4096;
 /// A server that acknowledges nothing for this long, or answers no probe, is gone.
@@ -151,53 +148,11 @@ async fn agree(
     }
 }
 
-pub(super) async fn send_all(
-    socket: &OwnedFd,
-    mut bytes: &[u8],
-    checks: &mut Checks<'_>,
-) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(Errno::AGAIN | Errno::INTR) => checks.next().await?,
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-    Ok(())
-}
-
 fn is_ready(socket: &OwnedFd, wanted: PollFlags) -> io::Result<bool> {
     let none = Timespec { tv_sec: 0, tv_nsec: 0 };
     match poll(&mut [PollFd::new(socket, wanted)], Some(&none)) {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::INTR) => Ok(false),
         Err(errno) => Err(errno.into()),
-    }
-}
-
-/// Pauses between checks of a socket, up to a deadline.
-pub(super) struct Checks<'a> {
-    lane: &'a Lane,
-    until_ns: u64,
-    pause_ns: u64,
-}
-
-impl Checks<'_> {
-    pub(super) fn new(lane: &Lane, until_ns: u64) -> Checks<'_> {
-        Checks { lane, until_ns, pause_ns: CHECK_MIN_NS }
-    }
-
-    /// Waits for the next check.
-    ///
-    /// # Errors
-    /// `TimedOut`.
-    pub(super) async fn next(&mut self) -> io::Result<()> {
-        let now = self.lane.now();
-        if now >= self.until_ns {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        self.lane.sleep_until((now + self.pause_ns).min(self.until_ns)).await;
-        self.pause_ns = (self.pause_ns * 2).min(CHECK_MAX_NS);
-        Ok(())
     }
 }

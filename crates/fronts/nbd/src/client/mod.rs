@@ -13,6 +13,7 @@
 mod address;
 mod blocking;
 mod channel;
+mod checks;
 mod dial;
 mod fault;
 mod link;

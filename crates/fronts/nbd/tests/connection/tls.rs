@@ -1,9 +1,9 @@
-//! Connections over TLS: what is served before it and over it, and who is trusted.
+//! Connections over TLS: options before it and over it, and trust between both sides.
 
 use crate::client::{Client, request};
 use crate::scene::Scene;
-use ::tls::authority::{Authority, EXPIRED, Side, VALID};
 use ::tls::{ClientTls, Refusal, ServerTls, TlsWire};
+use authority::{Authority, EXPIRED, Side, VALID};
 use nbd::client::{Fault, Negotiation, Wish};
 use nbd::codec::*;
 use nbd::{End, Pipe};

@@ -65,8 +65,8 @@ impl NbdAddress {
         }
     }
 
-    /// Returns the URI of an export here, whose clients must use TLS if `is_encrypted`. Source: the NBD URI specification, doc/uri.md of the NBD
-    /// project.
+    /// Returns the URI of an export here, whose clients must use TLS if `is_encrypted`. Source: the
+    /// NBD URI specification, doc/uri.md of the NBD project.
     pub(crate) fn uri(&self, export: &str, listener: &Listener, is_encrypted: bool) -> String {
         let scheme = if is_encrypted { "nbds" } else { "nbd" };
         match self {

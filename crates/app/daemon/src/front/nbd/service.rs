@@ -26,7 +26,8 @@ pub(super) struct Service {
 
 impl Service {
     /// Creates the service of a front of this name, with this maximum of connections, which are
-    /// protected by `tls` if there is some. Its clients share the budget with those of other fronts.
+    /// protected by `tls` if there is some. Its clients share the budget with those of other
+    /// fronts.
     pub(super) fn new(
         ring: &Ring,
         name: String,

@@ -1,6 +1,8 @@
-//! An authority that issues certificates, for tests.
+//! An authority that issues certificates, for tests of TLS.
+//!
+//! The files have the names that crate `tls` reads, as do nbdkit and QEMU.
+#![forbid(unsafe_code)]
 
-use crate::files::{AUTHORITIES, REVOKED};
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
@@ -46,7 +48,7 @@ impl Authority {
     /// # Panics
     /// If the file cannot be written.
     pub fn trust(&self, directory: &Path) {
-        fs::write(directory.join(AUTHORITIES), self.certificate.pem()).expect("room");
+        fs::write(directory.join("ca-cert.pem"), self.certificate.pem()).expect("room");
     }
 
     /// Issues a certificate for these hosts, names or numeric addresses, and writes it and its key
@@ -98,7 +100,7 @@ impl Authority {
             key_identifier_method: KeyIdMethod::Sha256,
         };
         let list = params.signed_by(&self.issuer).expect("complete");
-        fs::write(directory.join(REVOKED), list.pem().expect("valid")).expect("room");
+        fs::write(directory.join("ca-crl.pem"), list.pem().expect("valid")).expect("room");
     }
 }
 
