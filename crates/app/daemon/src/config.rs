@@ -542,7 +542,8 @@ mod tests {
 
     #[test]
     fn every_key_has_a_default_that_is_shown() {
-        let without = ["backing", "nbd", "fuse", "metrics", "delay", "faults", "volume"];
+        let without =
+            ["backing", "nbd", "tls_certificates", "fuse", "metrics", "delay", "faults", "volume"];
         for key in volume_keys().into_iter().chain(TOP_KEYS) {
             let is_none = default_of(key) == "none";
             assert!(!is_none || without.contains(&key), "{key}");
