@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 35] = [
+const ALLOWED: [(&str, &[&str]); 37] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
@@ -30,8 +30,10 @@ const ALLOWED: [(&str, &[&str]); 35] = [
     ("export", &["allocations", "lane", "block", "layers"]),
     ("fuse", &["lane", "block", "export"]),
     ("ublk", &["lane", "block", "export"]),
+    ("authority", &[]),
+    ("tls", &["authority", "lane", "block"]),
     // Its tests serve parts of blocks with a layer.
-    ("nbd", &["lane", "block", "layers", "export"]),
+    ("nbd", &["lane", "block", "layers", "export", "authority", "tls"]),
     ("holder", &["lane", "block", "cache", "fuse", "host", "ring"]),
     // Its tests record requests, and replay them.
     ("load", &["lane", "block", "layers", "trace"]),
@@ -66,6 +68,7 @@ const SUITES: &[&str] = &[
 ];
 // A test counts the allocations of reads from a server.
 const STACK: &[&str] = &[
+    "tls",
     "allocations",
     "lane",
     "block",
@@ -80,6 +83,7 @@ const STACK: &[&str] = &[
     "holder",
 ];
 const DAEMON: &[&str] = &[
+    "tls",
     "lane",
     "block",
     "cache",
@@ -113,6 +117,7 @@ const OVERDRIVE: &[&str] = &[
     "ring",
     "export",
     "nbd",
+    "authority",
     "holder",
     "crash",
     "stack",

@@ -18,7 +18,7 @@
 
 use crate::console::Severity;
 use crate::log_level::LOG_LEVEL;
-use crate::plan::{MetricsAddress, NbdAddress, Route};
+use crate::plan::{MetricsAddress, NbdAddress, Route, TlsPlan};
 use crate::section::{self, Mistakes, Section, Texts, Wrong};
 use crate::settings::{SETTINGS, Setting};
 use crate::units::{self, WaitTime};
@@ -29,8 +29,19 @@ use stack::{Exit, Failure, Plan, target};
 use std::path::{Path, PathBuf};
 
 /// Top-level keys besides the volumes.
-const TOP_KEYS: [&str; 8] =
-    ["nbd", "fuse", "insecure_tcp", "metrics", "threads", "poll", LOG_LEVEL, "volume"];
+const TOP_KEYS: [&str; 11] = [
+    "nbd",
+    "tls",
+    "tls_certificates",
+    "tls_verify_peer",
+    "fuse",
+    "insecure_tcp",
+    "metrics",
+    "threads",
+    "poll",
+    LOG_LEVEL,
+    "volume",
+];
 /// Keys of a volume besides its settings: options of `overdrive serve`, with `_` for `-`.
 const OPTION_KEYS: [&str; 11] = [
     "format",
@@ -118,6 +129,8 @@ impl ConfigVolume {
 pub struct Config {
     /// Address of volumes without one.
     pub nbd: Option<NbdAddress>,
+    /// How clients at all addresses use TLS.
+    pub tls: TlsPlan,
     /// A directory in which every volume is a file.
     pub fuse: Option<PathBuf>,
     /// Where metrics are served.
@@ -358,7 +371,8 @@ fn default_of(key: &str) -> String {
     let text = match key {
         "format" => "raw",
         "raw" | "holder" => "true",
-        "attach" | "read_only" | "buffered" | "insecure_tcp" => "false",
+        "attach" | "read_only" | "buffered" | "insecure_tcp" | "tls_verify_peer" => "false",
+        "tls" => "off",
         "wait_time" => "30s",
         "via" => "the best way that the kernel offers",
         "poll" => "adaptive",
@@ -374,10 +388,13 @@ fn config(top: &Section<'_>) -> Result<Config, Vec<Wrong>> {
     let mut mistakes = Mistakes::default();
     mistakes.extend(top.unknown_keys(&TOP_KEYS));
     let insecure_tcp = mistakes.note(top.flag("insecure_tcp")).unwrap_or(false);
+    let tls = mistakes.note(tls(top).map(Some)).unwrap_or_default();
+    let permits_tcp = insecure_tcp || tls.protects_all();
     let metrics =
         |text: &str| MetricsAddress::parse(text, insecure_tcp).map_err(|failure| failure.message);
     let mut config = Config {
-        nbd: mistakes.note(place(top, insecure_tcp)),
+        nbd: mistakes.note(place(top, permits_tcp)),
+        tls,
         fuse: mistakes.note(top.text("fuse", units::directory)),
         metrics: mistakes.note(top.text("metrics", metrics)),
         threads: mistakes.note(top.text("threads", crate::parse_threads)),
@@ -387,7 +404,7 @@ fn config(top: &Section<'_>) -> Result<Config, Vec<Wrong>> {
     };
     let named = mistakes.note(top.named("volume")).unwrap_or_default();
     let volumes = named.iter().filter_map(|(name, section)| {
-        volume(name, section, insecure_tcp).map_err(|wrong| mistakes.extend(wrong)).ok()
+        volume(name, section, permits_tcp).map_err(|wrong| mistakes.extend(wrong)).ok()
     });
     config.volumes = volumes.collect();
     // Another mistake may have hidden the volumes.
@@ -406,7 +423,7 @@ fn volume_keys() -> Vec<&'static str> {
 fn volume(
     name: &str,
     section: &Section<'_>,
-    insecure_tcp: bool,
+    permits_tcp: bool,
 ) -> Result<ConfigVolume, Vec<Wrong>> {
     let mut mistakes = Mistakes::default();
     mistakes.extend(section.unknown_keys(&volume_keys()));
@@ -422,7 +439,7 @@ fn volume(
         read_only: mistakes.note(section.flag("read_only")).unwrap_or(false),
         buffered: mistakes.note(section.flag("buffered")).unwrap_or(false),
         raw: mistakes.note(section.flag("raw")).unwrap_or(false) || is_raw,
-        nbd: mistakes.note(place(section, insecure_tcp)),
+        nbd: mistakes.note(place(section, permits_tcp)),
         attach: mistakes.note(section.flag("attach")).unwrap_or(false),
         via: mistakes.note(section.text("via", Route::parse)),
         wait_time: mistakes.note(section.text("wait_time", units::wait_time)).unwrap_or_default(),
@@ -450,10 +467,19 @@ fn format(text: &str) -> Result<(), String> {
     }
 }
 
-fn place(section: &Section<'_>, insecure_tcp: bool) -> Result<Option<NbdAddress>, Wrong> {
-    section.text("nbd", |text| {
-        NbdAddress::parse(text, insecure_tcp).map_err(|failure| failure.message)
-    })
+/// Reads the use of TLS.
+fn tls(top: &Section<'_>) -> Result<TlsPlan, Wrong> {
+    let mode = top.text("tls", str::parse)?.unwrap_or_default();
+    let certificates = top.text("tls_certificates", units::directory)?;
+    let verifies_peers = top.flag("tls_verify_peer")?.unwrap_or(false);
+    let keys = ["tls", "tls_certificates", "tls_verify_peer"];
+    let key = keys.into_iter().find(|key| top.written(key).is_some()).unwrap_or("tls");
+    TlsPlan::new(mode, certificates, verifies_peers).map_err(|why| (top.span(key), why))
+}
+
+fn place(section: &Section<'_>, permits_tcp: bool) -> Result<Option<NbdAddress>, Wrong> {
+    section
+        .text("nbd", |text| NbdAddress::parse(text, permits_tcp).map_err(|failure| failure.message))
 }
 
 fn cache(section: &Section<'_>, mistakes: &mut Mistakes) -> CacheSpec {
@@ -590,7 +616,8 @@ mod tests {
 
     #[test]
     fn every_key_has_a_default_that_is_shown() {
-        let without = ["backing", "nbd", "fuse", "metrics", "delay", "faults", "volume"];
+        let without =
+            ["backing", "nbd", "tls_certificates", "fuse", "metrics", "delay", "faults", "volume"];
         for key in volume_keys().into_iter().chain(TOP_KEYS) {
             let is_none = default_of(key) == "none";
             assert!(!is_none || without.contains(&key), "{key}");

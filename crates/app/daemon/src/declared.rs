@@ -3,7 +3,7 @@
 use crate::config::{Config, ConfigVolume};
 use crate::console::Severity;
 use crate::log_level::LOG_LEVEL;
-use crate::plan::{MetricsAddress, NbdAddress, StartValues};
+use crate::plan::{MetricsAddress, NbdAddress, StartValues, TlsMode};
 use crate::settings::SETTINGS;
 use crate::units::{self, WaitTime};
 use serde_json::json;
@@ -51,6 +51,9 @@ fn metrics(address: &MetricsAddress) -> String {
 pub fn of_daemon(config: &Config) -> Vec<Pair> {
     let pairs = [
         text("nbd", config.nbd.as_ref()),
+        text("tls", Some(config.tls.mode()).filter(|mode| *mode != TlsMode::Off)),
+        text("tls_certificates", config.tls.certificates().map(Path::display)),
+        flag("tls_verify_peer", config.tls.verifies_peers(), false),
         text("fuse", config.fuse.as_ref().map(|path| path.display())),
         text("metrics", config.metrics.as_ref().map(metrics)),
         text("threads", config.threads),
@@ -122,7 +125,7 @@ fn is_own(address: &NbdAddress, runtime: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Route;
+    use crate::plan::{Route, TlsPlan};
     use block::Size;
     use ring::Polling;
     use std::time::Duration;
@@ -130,7 +133,8 @@ mod tests {
     fn config(volume: ConfigVolume) -> Config {
         let (nbd, fuse, metrics, threads) = (None, None, None, None);
         let (poll, log_level) = (None, None);
-        Config { nbd, fuse, metrics, threads, poll, log_level, volumes: vec![volume] }
+        let tls = TlsPlan::default();
+        Config { nbd, tls, fuse, metrics, threads, poll, log_level, volumes: vec![volume] }
     }
 
     #[test]

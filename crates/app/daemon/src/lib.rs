@@ -52,7 +52,7 @@ pub use front::find_inherited;
 pub use log_level::LOG_LEVEL;
 pub use plan::{
     Attaching, ConfigFile, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned,
-    Ready, Route, StartValues,
+    Ready, Route, StartValues, TlsMode, TlsPlan,
 };
 pub use protect::protect_process;
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};

@@ -72,11 +72,6 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
         }
         ExportAddress::parse(backing).map_err(|form| usage(format!("{backing}: {form}")))?;
         Spec::Nbd { uri: backing.to_owned(), read_only: plan.read_only }
-    } else if is_encrypted_uri(backing) {
-        return Err(usage(format!(
-            "{backing}: this version has no TLS; mount the remote volume as a file with 'nbdfuse \
-             FILE URI' and serve that file"
-        )));
     } else if backing.starts_with("model:") {
         if plan.read_only || plan.buffered {
             let message = "--read-only and --buffered are for images and devices";
@@ -108,9 +103,8 @@ pub fn target(backing: &str, plan: &Plan) -> Result<Spec, Failure> {
 /// # Errors
 /// Usage, with the way to use the member.
 pub(crate) fn check_member(member: &str) -> Result<(), Failure> {
-    let is_export = is_uri(member) || is_encrypted_uri(member);
     let is_kind = || KINDS.iter().any(|kind| member.starts_with(kind));
-    let mend = match is_export {
+    let mend = match is_uri(member) {
         true => "mount the export as a file with 'nbdfuse FILE URI', and name that file",
         false if is_kind() => "write ./ in front of a file of that name",
         false => return Ok(()),
@@ -119,13 +113,10 @@ pub(crate) fn check_member(member: &str) -> Result<(), Failure> {
     Err(Failure::new(Exit::Usage, message))
 }
 
-fn is_encrypted_uri(backing: &str) -> bool {
-    backing.starts_with("nbds://") || backing.starts_with("nbds+unix://")
-}
-
 /// Whether a backing is the URI of an NBD export.
 fn is_uri(backing: &str) -> bool {
-    backing.starts_with("nbd://") || backing.starts_with("nbd+unix://")
+    let schemes = ["nbd://", "nbd+unix://", "nbds://", "nbds+unix://"];
+    schemes.iter().any(|scheme| backing.starts_with(scheme))
 }
 
 /// Returns a name for a volume whose backing is an NBD export: the export's own, or that of its
@@ -140,16 +131,22 @@ pub fn export_name(backing: &str) -> Option<String> {
     name.map(str::to_owned).or_else(of_socket)
 }
 
-/// Returns the URI of an export with the path of its socket made absolute.
+/// Returns the URI of an export with its paths made absolute: those of its socket and of its
+/// certificates.
 fn absolute_uri(uri: &str) -> String {
-    match ExportAddress::parse(uri) {
-        Ok(ExportAddress { socket: ServerSocket::Unix(path), export }) => {
-            let path = std::path::absolute(&path).unwrap_or(path);
-            ExportAddress { socket: ServerSocket::Unix(path), export }.to_string()
+    let Ok(mut address) = ExportAddress::parse(uri) else { return uri.to_owned() };
+    let make_absolute = |path: &mut PathBuf| {
+        if let Ok(absolute) = std::path::absolute(&*path) {
+            *path = absolute;
         }
-        Ok(address) => address.to_string(),
-        Err(_) => uri.to_owned(),
+    };
+    if let ServerSocket::Unix(path) = &mut address.socket {
+        make_absolute(path);
     }
+    if let Some(tls) = &mut address.tls {
+        make_absolute(&mut tls.certificates);
+    }
+    address.to_string()
 }
 
 /// Returns a backing as users write it, with its paths made absolute for programs with another
@@ -205,6 +202,10 @@ mod tests {
         let relative = absolute("limit:iops=1:nbd+unix:///a?socket=a.sock");
         assert!(relative.starts_with("limit:iops=1:nbd+unix:///a?socket=/"), "{relative}");
         assert!(relative.ends_with("/a.sock"), "{relative}");
+        assert_eq!(
+            absolute("nbds://host/a?tls-certificates=c"),
+            format!("nbds://host:10809/a?tls-certificates={here}/c")
+        );
     }
 
     #[test]

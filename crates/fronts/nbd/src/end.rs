@@ -6,6 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::task::Poll;
+use tls::Refusal;
 
 /// How a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +26,10 @@ pub enum End {
     Busy,
     /// The client violated the protocol in this way.
     Malformed(&'static str),
+    /// The client has not started TLS, which is required.
+    Unprotected,
+    /// The client is not trusted, or does not trust the server.
+    Untrusted(Refusal),
     /// The wire failed.
     Failed(Error),
 }
@@ -39,6 +44,8 @@ impl fmt::Display for End {
             End::Refused => write!(f, "the client requested an export that does not exist"),
             End::Busy => write!(f, "the lane has no free task slot; serve fewer connections"),
             End::Malformed(found) => write!(f, "the client broke the protocol: {found}"),
+            End::Unprotected => write!(f, "the client has not started TLS, which is required"),
+            End::Untrusted(refusal) => write!(f, "the client cannot use TLS here: {refusal}"),
             End::Failed(error) => write!(f, "the connection broke: {error}"),
         }
     }

@@ -18,7 +18,35 @@ const INBOX_BYTES: usize = 4096;
 
 type Step<T> = std::result::Result<T, End>;
 
+/// The protection of a connection by TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Protection {
+    /// There is none, and none can be started.
+    Refused,
+    /// There is none yet.
+    Offered,
+    /// There is none yet, and nothing else is served before there is.
+    Required,
+    /// The connection is encrypted.
+    Active,
+}
+
 /// The result of the handshake.
+pub(crate) enum Entry {
+    /// The client enters transmission.
+    Transmission(Agreed),
+    /// The client starts TLS. Nothing that was negotiated before is valid after that, except
+    /// whether the client requires 124 zeros, which it has sent before all options.
+    Tls { zeroes: bool },
+}
+
+/// The client's choice that ends the options.
+enum Choice {
+    Export(Rc<Export>, Features),
+    Tls,
+}
+
+/// The agreement of both sides on an export.
 pub(crate) struct Agreed {
     pub(crate) export: Rc<Export>,
     pub(crate) features: Features,
@@ -30,6 +58,7 @@ pub(crate) struct Handshake<'a, W> {
     wire: &'a W,
     inbox: Inbox,
     exports: &'a Exports,
+    protection: Protection,
     /// Whether replies are sent in chunks.
     structured: bool,
     /// The name of the export for which the client has selected `base:allocation`.
@@ -39,13 +68,27 @@ pub(crate) struct Handshake<'a, W> {
 }
 
 impl<'a, W: Wire> Handshake<'a, W> {
-    pub(crate) fn new(wire: &'a W, exports: &'a Exports) -> Handshake<'a, W> {
-        let inbox = Inbox::new(INBOX_BYTES);
-        Handshake { wire, inbox, exports, structured: false, selected: None, zeroes: true }
+    pub(crate) fn new(
+        wire: &'a W,
+        exports: &'a Exports,
+        protection: Protection,
+    ) -> Handshake<'a, W> {
+        let (inbox, zeroes) = (Inbox::new(INBOX_BYTES), true);
+        Handshake { wire, inbox, exports, protection, structured: false, selected: None, zeroes }
     }
 
-    /// Negotiates until the client enters transmission.
-    pub(crate) async fn run(mut self) -> Step<Agreed> {
+    /// Continues a handshake over a wire that is encrypted since then.
+    pub(crate) fn protected(wire: &'a W, exports: &'a Exports, zeroes: bool) -> Handshake<'a, W> {
+        Handshake { zeroes, ..Handshake::new(wire, exports, Protection::Active) }
+    }
+
+    /// Negotiates from the greeting on, until the client enters transmission or starts TLS.
+    pub(crate) async fn run(mut self) -> Step<Entry> {
+        self.greet().await?;
+        self.serve_options().await
+    }
+
+    async fn greet(&mut self) -> Step<()> {
         let flags = NBD_FLAG_FIXED_NEWSTYLE | NBD_FLAG_NO_ZEROES;
         self.send(&Greeting { flags }.encode()).await?;
         let flags = u32::from_be_bytes(self.next().await?);
@@ -53,16 +96,26 @@ impl<'a, W: Wire> Handshake<'a, W> {
             return Err(End::Malformed("client flags that this server does not support"));
         }
         self.zeroes = flags & NBD_FLAG_C_NO_ZEROES == 0;
+        Ok(())
+    }
+
+    /// Serves options until the client enters transmission or starts TLS.
+    pub(crate) async fn serve_options(mut self) -> Step<Entry> {
         for _ in 0..OPTIONS_MAX {
-            if let Some((export, features)) = self.serve_option().await? {
-                return Ok(Agreed { export, features, inbox: self.inbox });
+            match self.serve_option().await? {
+                None => {}
+                Some(Choice::Tls) => return Ok(Entry::Tls { zeroes: self.zeroes }),
+                Some(Choice::Export(export, features)) => {
+                    let agreed = Agreed { export, features, inbox: self.inbox };
+                    return Ok(Entry::Transmission(agreed));
+                }
             }
         }
         Err(End::Malformed("more than 1000 options"))
     }
 
-    /// Receives one option and answers it. Some: the client enters transmission.
-    async fn serve_option(&mut self) -> Step<Option<(Rc<Export>, Features)>> {
+    /// Receives one option and answers it. Some: it is the last one.
+    async fn serve_option(&mut self) -> Step<Option<Choice>> {
         let header = OptionHeader::parse(&self.next().await?);
         let header = header.ok_or(End::Malformed("an option without its magic number"))?;
         let (option, length) = (header.option, header.length as usize);
@@ -74,6 +127,16 @@ impl<'a, W: Wire> Handshake<'a, W> {
         }
         self.buffer_bytes(length).await?;
         let data = self.inbox.take(length);
+        if option == NBD_OPT_STARTTLS {
+            let starts = self.answer_start_tls(&mut out, &data)?;
+            self.send(&out).await?;
+            return Ok(starts.then_some(Choice::Tls));
+        }
+        if self.protection == Protection::Required && option != NBD_OPT_ABORT {
+            put_reply(&mut out, option, self.refuse_unprotected(option)?, &[]);
+            self.send(&out).await?;
+            return Ok(None);
+        }
         let entered = self.answer(&mut out, option, &data)?;
         let sent = self.send(&out).await;
         if option == NBD_OPT_ABORT {
@@ -83,8 +146,38 @@ impl<'a, W: Wire> Handshake<'a, W> {
         sent?;
         Ok(entered.map(|(export, name)| {
             let status = self.structured && self.selected.as_deref() == Some(name);
-            (export, Features { structured: self.structured, status })
+            Choice::Export(export, Features { structured: self.structured, status })
         }))
+    }
+
+    /// Answers the option that starts TLS. Returns whether the client may start now.
+    ///
+    /// # Errors
+    /// Bytes follow the option. A client waits for the answer before it sends more, so another
+    /// party may have added them, to be taken for bytes of the encrypted connection.
+    fn answer_start_tls(&self, out: &mut Vec<u8>, data: &[u8]) -> Step<bool> {
+        let reply = match self.protection {
+            Protection::Refused => NBD_REP_ERR_UNSUP,
+            Protection::Active => NBD_REP_ERR_INVALID,
+            _ if !data.is_empty() => NBD_REP_ERR_INVALID,
+            _ if self.inbox.available() > 0 => {
+                return Err(End::Malformed("unencrypted bytes after NBD_OPT_STARTTLS"));
+            }
+            _ => NBD_REP_ACK,
+        };
+        put_reply(out, NBD_OPT_STARTTLS, reply, &[]);
+        Ok(reply == NBD_REP_ACK)
+    }
+
+    /// Returns the reply to an option that is only served over TLS.
+    ///
+    /// # Errors
+    /// The option has no reply for errors.
+    fn refuse_unprotected(&self, option: u32) -> Step<u32> {
+        match option {
+            NBD_OPT_EXPORT_NAME => Err(End::Unprotected),
+            _ => Ok(NBD_REP_ERR_TLS_REQD),
+        }
     }
 
     /// Skips the data of an option that is longer than any valid one.
@@ -106,8 +199,14 @@ impl<'a, W: Wire> Handshake<'a, W> {
             _ => (),
         }
         let known = NBD_OPT_LIST..=NBD_OPT_SET_META_CONTEXT;
-        let is_known = known.contains(&option) && option != NBD_OPT_STARTTLS && option != 4;
-        let refusal = if is_known { NBD_REP_ERR_TOO_BIG } else { NBD_REP_ERR_UNSUP };
+        let has_tls = self.protection != Protection::Refused;
+        let is_known =
+            known.contains(&option) && option != 4 && (option != NBD_OPT_STARTTLS || has_tls);
+        let refusal = match is_known {
+            _ if self.protection == Protection::Required => NBD_REP_ERR_TLS_REQD,
+            true => NBD_REP_ERR_TOO_BIG,
+            false => NBD_REP_ERR_UNSUP,
+        };
         put_reply(out, option, refusal, &[]);
         Ok(())
     }

@@ -3,6 +3,7 @@
 use crate::connection_limit::ConnectionLimit;
 use export::{Bounds, Budget, Stop};
 use std::sync::Arc;
+use tls::ServerTls;
 
 /// Settings of connections. Values out of range are replaced by the nearest bound.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct Options {
     pub budget: Arc<Budget>,
     /// The places for connections, of which this connection takes one.
     pub places: Arc<ConnectionLimit>,
+    /// The protection of connections. None: TLS is refused.
+    pub tls: Option<Arc<ServerTls>>,
     /// The stop that ends the connection.
     pub stop: Arc<Stop>,
 }
@@ -49,6 +52,7 @@ impl Default for Options {
             buffer_bytes: 256 << 10,
             budget: Arc::default(),
             places: Arc::default(),
+            tls: None,
             stop: Arc::new(Stop::new()),
         }
     }

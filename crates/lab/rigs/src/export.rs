@@ -11,7 +11,9 @@ use std::sync::Arc;
 /// Returns the name of an export and the path of its server's socket.
 fn parse(uri: &str) -> Option<(String, PathBuf)> {
     match ExportAddress::parse(uri).ok()? {
-        ExportAddress { socket: ServerSocket::Unix(path), export } => Some((export, path)),
+        ExportAddress { socket: ServerSocket::Unix(path), export, tls: None } => {
+            Some((export, path))
+        }
         _ => None,
     }
 }

@@ -9,6 +9,7 @@ use landlock::{
     ABI, Access as _, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, make_bitflags,
 };
+use nbd::client::ExportAddress;
 use rustix::fs::{major, minor};
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
@@ -46,6 +47,8 @@ pub(crate) struct Permitted {
     /// Directories of its sockets, and of its configuration file and its program.
     sockets: Vec<PathBuf>,
     settings: Vec<PathBuf>,
+    /// Directories of its certificates, which are read again when they have been renewed.
+    certificates: Vec<PathBuf>,
     programs: Vec<PathBuf>,
 }
 
@@ -67,18 +70,41 @@ fn of_backing(path: &Path) -> PathBuf {
 /// of the files to which symbolic links lead.
 fn settings_of(path: &Path) -> Vec<PathBuf> {
     let main = if path.is_dir() { path.to_owned() } else { directory_of(path) };
-    let entries = [main.clone(), main.join("conf.d")].map(fs::read_dir).into_iter().flatten();
-    let files = entries.flatten().flatten().map(|entry| entry.path());
-    let files = files.filter(|file| file.extension().is_some_and(|ending| ending == "toml"));
-    let real = files.chain([path.to_owned()]).filter_map(|file| fs::canonicalize(file).ok());
-    [main].into_iter().chain(real.map(|file| directory_of(&file))).collect()
+    let files =
+        [main.clone(), main.join("conf.d")].into_iter().flat_map(|it| files_in(&it, "toml"));
+    let real = real_directories(files.chain([path.to_owned()]));
+    [main].into_iter().chain(real).collect()
+}
+
+/// Returns a directory of certificates, and those of the files to which symbolic links lead.
+fn certificates_of(directory: &Path) -> Vec<PathBuf> {
+    let real = real_directories(files_in(directory, "pem").into_iter());
+    [directory.to_owned()].into_iter().chain(real).collect()
+}
+
+/// Returns the directories of the certificates in the URI of an export.
+fn certificates_of_export(uri: &str) -> Option<Vec<PathBuf>> {
+    let address = ExportAddress::parse(uri).ok()?;
+    address.trusted_host().map(|(directory, _)| certificates_of(directory))
+}
+
+/// Returns the files with this ending in a directory.
+fn files_in(directory: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let files = entries.map(|entry| entry.path());
+    files.filter(|file| file.extension().is_some_and(|its| its == ending)).collect()
+}
+
+/// Returns the directories of the files to which these names lead.
+fn real_directories(names: impl Iterator<Item = PathBuf>) -> impl Iterator<Item = PathBuf> {
+    names.filter_map(|name| fs::canonicalize(name).ok()).map(|file| directory_of(&file))
 }
 
 impl Permitted {
     /// Returns the paths of a plan.
     pub(crate) fn of(plan: &DaemonPlan) -> Permitted {
-        let specs = plan.volumes.iter().flat_map(|planned| planned.volume.spec().walk());
-        let backings = specs.filter_map(|spec| match spec {
+        let specs = || plan.volumes.iter().flat_map(|planned| planned.volume.spec().walk());
+        let backings = specs().filter_map(|spec| match spec {
             Spec::File { path, .. } => Some(of_backing(path)),
             _ => None,
         });
@@ -87,6 +113,12 @@ impl Permitted {
             NbdAddress::Tcp(_) => None,
         });
         let metrics = plan.metrics.as_ref().and_then(MetricsAddress::path);
+        let of_exports = specs().filter_map(|spec| match spec {
+            Spec::Nbd { uri, .. } => certificates_of_export(uri),
+            _ => None,
+        });
+        let certificates =
+            plan.tls.certificates().map(certificates_of).into_iter().chain(of_exports);
         let running = std::env::current_exe().ok();
         // Lists of hot blocks are only saved for these.
         let lasts = plan.volumes.iter().any(|planned| planned.volume.lasting_identity().is_some());
@@ -98,6 +130,7 @@ impl Permitted {
             backings: backings.collect(),
             sockets: listeners.chain(metrics).map(directory_of).collect(),
             settings: plan.config.iter().flat_map(|file| settings_of(&file.path)).collect(),
+            certificates: certificates.into_iter().flatten().collect(),
             programs: plan.program.iter().chain(&running).map(|path| directory_of(path)).collect(),
         }
     }
@@ -123,6 +156,7 @@ impl Permitted {
             paths(&self.programs, AccessFs::from_read(KNOWN)),
             names(&READ, read),
             paths(&self.settings, read),
+            paths(&self.certificates, read),
             names(&DEVICES, of_file),
             paths(&self.lower_files(), AccessFs::ReadFile.into()),
             paths(&self.events(), AccessFs::WriteFile.into()),

@@ -5,7 +5,7 @@
 use super::state;
 use crate::config::{self, Config};
 use crate::control::statistics::ConfinedFiles;
-use crate::plan::{ConfigFile, MetricsAddress, NbdAddress};
+use crate::plan::{ConfigFile, MetricsAddress, NbdAddress, TlsPlan};
 use block::Spec;
 use nbd::client::{ExportAddress, ServerSocket};
 use rustix::fs::{Mode, OFlags, open};
@@ -22,8 +22,8 @@ use std::time::Duration;
 /// Time for which a server may keep a connection waiting.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// Checks the configuration file of the daemon or, if it has none, the volumes that it serves. Keys
-/// that only the next program has are left to that one.
+/// Checks the configuration file of the daemon or, if it has none, the volumes that it serves and
+/// its certificates. Keys that only the next program has are left to that one.
 ///
 /// # Errors
 /// Usage: the next program refuses the file. Permission: a volume needs what the confinement
@@ -31,13 +31,18 @@ const CONNECT: Duration = Duration::from_secs(1);
 pub(crate) fn check_next(
     program: &Path,
     file: Option<&ConfigFile>,
+    tls: &TlsPlan,
     served: &[(String, Spec)],
 ) -> Result<(), Failure> {
-    let Some(file) = file else { return check_backings(served) };
+    let Some(file) = file else {
+        check_certificates(tls)?;
+        return check_backings(served);
+    };
     check_file(program, &file.path)?;
     let Ok(mut config) = config::read(&file.path) else { return Ok(()) };
     config.volumes.retain(|it| file.volume.as_ref().is_none_or(|only| *only == it.name));
     check_mounts(&config)?;
+    check_certificates(&config.tls)?;
     check_sockets(&config)?;
     let specs = config.volumes.iter().filter_map(|it| Some((it.name.clone(), it.spec().ok()?)));
     check_backings(&specs.collect::<Vec<_>>())
@@ -64,6 +69,10 @@ fn check_mounts(config: &Config) -> Result<(), Failure> {
         Some(volume) if !may_mount => Err(forbidden(&volume.name, "a device or a mount")),
         _ => Ok(()),
     }
+}
+
+fn check_certificates(tls: &TlsPlan) -> Result<(), Failure> {
+    tls.open().map(drop).map_err(|failure| not_upgraded(failure.exit, &failure.message))
 }
 
 /// Makes a socket for a moment in the directory of each socket.

@@ -13,16 +13,17 @@ const PORT: u16 = 10_809;
 pub enum NbdAddress {
     /// A unix socket. Its directory must exist; only the runtime directory is created.
     Unix(PathBuf),
-    /// TCP, without encryption or authentication.
+    /// TCP, which by itself has neither encryption nor authentication.
     Tcp(SocketAddr),
 }
 
 impl NbdAddress {
-    /// Parses `unix:PATH` or `tcp:ADDRESS[:PORT]`; the latter only with `insecure_tcp`.
+    /// Parses `unix:PATH` or `tcp:ADDRESS[:PORT]`; the latter only with `permits_tcp`: TLS protects
+    /// all clients there, or an operator accepts that nothing does.
     ///
     /// # Errors
     /// Usage, with a correction.
-    pub fn parse(text: &str, insecure_tcp: bool) -> Result<NbdAddress, Failure> {
+    pub fn parse(text: &str, permits_tcp: bool) -> Result<NbdAddress, Failure> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         if let Some(path) = text.strip_prefix("unix:") {
             if path.is_empty() {
@@ -33,12 +34,13 @@ impl NbdAddress {
         let Some(address) = text.strip_prefix("tcp:") else {
             return Err(usage(format!("--nbd {text}: write unix:PATH or tcp:ADDRESS:PORT")));
         };
-        if !insecure_tcp {
+        if !permits_tcp {
             return Err(usage(format!(
                 "--nbd {text}: NBD over TCP is neither encrypted nor authenticated here, and any \
-                 client that reaches the address can read and change all data; to accept that, \
-                 add --insecure-tcp (in a config file: insecure_tcp = true), otherwise use \
-                 unix:PATH and forward it over the network with ssh -L"
+                 client that reaches the address can read and change all data; protect it with \
+                 --tls require --tls-certificates DIR --tls-verify-peer, or use unix:PATH and \
+                 forward it over the network with ssh -L; to accept the risk, add --insecure-tcp \
+                 (in a config file: insecure_tcp = true)"
             )));
         }
         let found = address.to_socket_addrs().or_else(|_| (address, PORT).to_socket_addrs());

@@ -7,6 +7,7 @@ mod address;
 mod metrics_address;
 mod route;
 mod start_values;
+mod tls;
 
 use crate::units::WaitTime;
 use holder::Approach;
@@ -19,6 +20,7 @@ pub use address::NbdAddress;
 pub use metrics_address::MetricsAddress;
 pub use route::Route;
 pub use start_values::StartValues;
+pub use tls::{TlsMode, TlsPlan};
 
 /// A volume to serve.
 pub struct Planned {
@@ -86,6 +88,8 @@ pub struct DaemonPlan {
     pub start_values: BTreeMap<String, StartValues>,
     /// Where they are served. A volume without a listener or a mount cannot be reached.
     pub listeners: Vec<Listening>,
+    /// How their clients use TLS.
+    pub tls: TlsPlan,
     /// Directories in which they are files.
     pub mounts: Vec<Mounting>,
     /// The volumes that are block devices.

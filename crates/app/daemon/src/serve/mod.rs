@@ -154,7 +154,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         devices,
         lanes.clone(),
         program,
-        Configured { file: plan.config, start_values: plan.start_values },
+        Configured { file: plan.config, tls: plan.tls, start_values: plan.start_values },
     );
     // The last step that may fail: a start that serves nothing leaves the records unchanged.
     services.record()?;
@@ -192,8 +192,11 @@ impl BoundFronts {
         // The requests of clients in progress are bounded per process, over all fronts.
         let (fronts, budget) = (Fronts::default(), Arc::new(Budget::default()));
         let mut inherited = Inherited::find();
+        let tls = plan.tls.open()?;
         for Listening { address, exports } in &plan.listeners {
-            fronts.add(Nbd::bind(ring, address, &plan.runtime, &mut inherited, &budget)?, exports);
+            let (inherited, tls) = (&mut inherited, tls.clone());
+            let front = Nbd::bind(ring, address, tls, &plan.runtime, inherited, &budget)?;
+            fronts.add(front, exports);
         }
         let mut waited_for = Vec::new();
         for mounting in &plan.mounts {

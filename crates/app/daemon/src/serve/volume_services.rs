@@ -10,7 +10,7 @@ use crate::device::{self, Devices, blocking};
 use crate::front::{Ending, Fronts};
 use crate::lanes::Lanes;
 use crate::log_level;
-use crate::plan::{ConfigFile, StartValues};
+use crate::plan::{ConfigFile, StartValues, TlsPlan};
 use lane::Event;
 use stack::{Exit, Failure};
 use std::cell::{Cell, RefCell};
@@ -32,6 +32,8 @@ const LEAVE_PAUSE_NS: u64 = 50_000_000;
 pub(crate) struct Configured {
     /// The file, which the program of an upgrade reads again. None: there is none.
     pub(crate) file: Option<ConfigFile>,
+    /// How clients use TLS, unless the file says otherwise by then.
+    pub(crate) tls: TlsPlan,
     /// Values that are read only at the start, by volume.
     pub(crate) start_values: BTreeMap<String, StartValues>,
 }
@@ -191,10 +193,10 @@ impl VolumeServices {
     async fn check_program(&self, program: PathBuf) -> Result<(), Failure> {
         let spec = |one: &Rc<VolumeService>| (one.name.clone(), one.volume.spec().clone());
         let served: Vec<_> = self.list.borrow().iter().map(spec).collect();
-        let file = self.configured.file.clone();
+        let (file, tls) = (self.configured.file.clone(), self.configured.tls.clone());
         let checked = blocking(move || {
             try_program(&program)?;
-            check_next(&program, file.as_ref(), &served)
+            check_next(&program, file.as_ref(), &tls, &served)
         });
         checked.await?
     }

@@ -5,7 +5,7 @@ use super::{need_root, supervise};
 use crate::serve::{self, Options, ServeOptions, name_of};
 use daemon::config::{Config, ConfigVolume, DIRECTORY};
 use daemon::console::Severity;
-use daemon::{MetricsAddress, Route, units};
+use daemon::{MetricsAddress, Route, TlsPlan, units};
 use ring::Polling;
 use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
@@ -127,7 +127,8 @@ impl Volume {
         let (threads, poll) = (self.threads, self.poll);
         let (metrics, volumes) = (self.metrics()?, vec![volume]);
         let log_level = self.log_level;
-        Ok(Config { nbd: None, fuse: None, metrics, threads, poll, log_level, volumes })
+        let tls = TlsPlan::default();
+        Ok(Config { nbd: None, tls, fuse: None, metrics, threads, poll, log_level, volumes })
     }
 
     /// Starts this command line in the background with `--foreground`, and waits until the volume

@@ -15,7 +15,7 @@ use daemon::declared;
 use daemon::units::WaitTime;
 use daemon::{
     Attaching, ConfigFile, DaemonPlan, LOG_LEVEL, Listening, MetricsAddress, Mounting, NbdAddress,
-    Planned, Served, StartValues, units as sizes,
+    Planned, Served, StartValues, TlsMode, TlsPlan, units as sizes,
 };
 use holder::Records;
 use ring::Polling;
@@ -44,7 +44,8 @@ use std::process::ExitCode;
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     /// An image, a block device, ram:SIZE, null:SIZE; nbd://HOST:PORT/EXPORT or
-    /// nbd+unix:///EXPORT?socket=PATH, an NBD export, with --read-only;
+    /// nbd+unix:///EXPORT?socket=PATH, an NBD export, with --read-only, or the same with nbds and
+    /// ?tls-certificates=DIR;
     /// model:NAME[?size=SIZE&seed=N&state=STATE], a modelled drive; pool:PATH,PATH... (see
     /// 'overdrive pool'); stripe:PATH,PATH...; one of these behind
     /// limit:iops=N,bandwidth=SIZE,burst=TIME: with at most N requests and SIZE bytes per second;
@@ -60,7 +61,7 @@ pub(crate) struct Arguments {
     options: Options,
 
     /// Address to listen at: unix:PATH, in an existing directory, or tcp:ADDRESS:PORT with
-    /// --insecure-tcp.
+    /// --tls require and --tls-verify-peer, or with --insecure-tcp.
     #[arg(long)]
     nbd: Option<String>,
 
@@ -70,7 +71,22 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", value_parser = sizes::directory)]
     fuse: Option<PathBuf>,
 
-    /// Permit TCP: it is not encrypted, and any client that connects can read and change all data.
+    /// Whether clients at this address use TLS: 'off' they cannot, 'on' they may, 'require' they
+    /// must; with --tls-certificates [default: off].
+    #[arg(long, value_name = "off|on|require", value_parser = str::parse::<TlsMode>)]
+    tls: Option<TlsMode>,
+
+    /// Directory of certificates: ca-cert.pem, server-cert.pem and server-key.pem, and if some are
+    /// revoked, ca-crl.pem. Renewed files are read at the next connection.
+    #[arg(long, value_name = "DIR", value_parser = sizes::directory)]
+    tls_certificates: Option<PathBuf>,
+
+    /// Refuse clients that have no certificate of an authority in ca-cert.pem.
+    #[arg(long)]
+    tls_verify_peer: bool,
+
+    /// Permit TCP where TLS does not protect all connections: any client that connects can read and
+    /// change all data, and others may read what is sent.
     #[arg(long)]
     insecure_tcp: bool,
 
@@ -120,8 +136,12 @@ impl Arguments {
     /// Returns the config of a command line without a config file: one volume.
     fn single(&self, backing: &str) -> Result<Config, Failure> {
         let name = self.name.clone().unwrap_or_else(|| name_of(backing));
+        let mode = self.tls.unwrap_or_default();
+        let tls = TlsPlan::new(mode, self.tls_certificates.clone(), self.tls_verify_peer)
+            .map_err(|why| Failure::new(Exit::Usage, why))?;
+        let permits_tcp = self.insecure_tcp || tls.protects_all();
         let nbd = match &self.nbd {
-            Some(text) => Some(NbdAddress::parse(text, self.insecure_tcp)?),
+            Some(text) => Some(NbdAddress::parse(text, permits_tcp)?),
             None if self.fuse.is_some() => None,
             None => Some(NbdAddress::Unix(daemon::runtime_directory().join(file_name(&name)))),
         };
@@ -129,6 +149,7 @@ impl Arguments {
         let fuse = self.fuse.clone();
         Ok(Config {
             nbd: None,
+            tls,
             fuse,
             metrics: None,
             threads: None,
@@ -172,6 +193,9 @@ impl Arguments {
             ("--nbd", self.nbd.is_some()),
             ("--fuse", self.fuse.is_some()),
             ("--insecure-tcp", self.insecure_tcp),
+            ("--tls", self.tls.is_some()),
+            ("--tls-certificates", self.tls_certificates.is_some()),
+            ("--tls-verify-peer", self.tls_verify_peer),
             ("--name", self.name.is_some()),
         ];
         if let Some((option, _)) = is_said.iter().find(|(_, is_said)| *is_said) {
@@ -404,6 +428,7 @@ pub(crate) fn serve(mut config: Config, options: ServeOptions) -> Result<ExitCod
         volumes,
         start_values,
         listeners,
+        tls: config.tls,
         mounts,
         attachments,
         approaches,
@@ -522,7 +547,7 @@ mod tests {
         others.sort();
         let (obeyed, refused) = (
             ["config", "json", "log-level", "metrics", "poll", "quiet", "run", "threads"],
-            ["fuse", "insecure-tcp", "name", "nbd"],
+            ["fuse", "insecure-tcp", "name", "nbd", "tls", "tls-certificates", "tls-verify-peer"],
         );
         let mut known = [&obeyed[..], &refused].concat();
         known.sort_unstable();

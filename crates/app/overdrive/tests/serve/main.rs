@@ -59,5 +59,6 @@ mod retained;
 mod settings;
 mod silence;
 mod threads;
+mod tls;
 mod upgrade;
 mod warmth;

@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 /// A server of another program, at a unix socket.
-struct Remote {
+pub(crate) struct Remote {
     child: Option<Child>,
     program: &'static str,
     arguments: Vec<String>,
@@ -23,7 +23,7 @@ struct Remote {
 
 impl Remote {
     /// Starts a program. `@` in its arguments is the socket.
-    fn start(program: &'static str, arguments: &[&str]) -> Remote {
+    pub(crate) fn start(program: &'static str, arguments: &[&str]) -> Remote {
         let directory = tempfile::Builder::new().prefix("od").tempdir_in("/tmp").expect("room");
         let socket = directory.path().join("socket").display().to_string();
         let arguments = arguments.iter().map(|text| text.replace('@', &socket)).collect();
@@ -32,11 +32,11 @@ impl Remote {
         remote
     }
 
-    fn nbdkit(arguments: &[&str]) -> Remote {
+    pub(crate) fn nbdkit(arguments: &[&str]) -> Remote {
         Remote::start("nbdkit", &[&["-f", "-U", "@"], arguments].concat())
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.directory.path().join("socket")
     }
 
@@ -68,7 +68,7 @@ impl Drop for Remote {
 const MIB: u64 = 24;
 
 /// Makes an image whose blocks differ, with a hole in its second half.
-fn filled(place: &TempDir) -> PathBuf {
+pub(crate) fn filled(place: &TempDir) -> PathBuf {
     let path = image(place, MIB);
     let file = fs::File::options().write(true).open(&path).expect("ours");
     let block = |number: u64| -> Vec<u8> {
@@ -85,7 +85,7 @@ fn text(path: &Path) -> &str {
 }
 
 /// Serves the export, and compares all of its bytes with the image, twice.
-fn is_same(uri: &str, image: &Path, options: &[&str]) {
+pub(crate) fn is_same(uri: &str, image: &Path, options: &[&str]) {
     let script = format!(
         "for round in 1 2; do nbdcopy \"$uri\" - | cmp - {}; done; nbdinfo --is read-only \"$uri\"",
         text(image)
@@ -260,7 +260,8 @@ fn exports_that_cannot_be_served_are_named() {
     serve(nowhere, &["--read-only", "--run", "exit 99"])
         .refused(3, &[nowhere, "check the URI, and that its server is running"]);
     serve("nbd://127.0.0.1:1/", &["--read-only", "--run", "exit 99"]).refused(3, &["refused"]);
-    serve("nbds://host/", &["--read-only", "--run", "exit 99"]).refused(2, &["no TLS", "nbdfuse"]);
+    serve("nbds://host/", &["--read-only", "--run", "exit 99"])
+        .refused(2, &["tls-certificates=DIR"]);
     serve("nbd+unix:///disk", &["--run", "exit 99"]).refused(2, &["?socket=PATH"]);
     if !have(&["nbdkit"]) {
         return;

@@ -6,15 +6,16 @@ use crate::target::absolute;
 use block::{Limits, Stack, stable_hash};
 use lane::Lock;
 use nbd::client::{
-    ATTEMPT_NS, Agreed, Dial, ExportAddress, Fault, Link, LinkShared, Resolved, ServerSocket, Wish,
-    dial, refusal,
+    ATTEMPT_NS, Agreed, Dial, Dialled, ExportAddress, Fault, Link, LinkShared, Resolved,
+    ServerSocket, Wish, dial, refusal,
 };
 use nbd::codec::{ALLOCATION_CONTEXT, NBD_FLAG_READ_ONLY};
 use ring::{Ring, Socket};
 use std::io::{self, ErrorKind};
 use std::net::ToSocketAddrs;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use tls::{ClientTls, MaybeTls};
 
 /// Time for which a server may keep a second connection waiting.
 const SECOND_NS: u64 = 2_000_000_000;
@@ -63,8 +64,10 @@ async fn open(uri: &str, read_only: bool, ring: &Ring) -> Result<NbdNode, Failur
     let usage = |text: &str| Failure::new(Exit::Usage, format!("{uri}: {text}"));
     let address = ExportAddress::parse(uri).map_err(usage)?;
     let unreachable = |error| unreachable_export(uri, &error);
-    let way = Way::new(&address).map_err(unreachable)?;
-    let (socket, agreed) = way.connect(ring, ATTEMPT_NS).await.map_err(unreachable)?;
+    let tls = open_tls(&address).map_err(|why| usage(&why))?;
+    let way = Way::new(&address, tls).map_err(unreachable)?;
+    let dialled = way.connect(ring, ATTEMPT_NS).await.map_err(unreachable)?;
+    let agreed = dialled.agreed.clone();
     if !read_only && !agreed.can(NBD_FLAG_READ_ONLY) {
         return Err(usage(
             "this version only reads NBD exports: add --read-only; to write, mount the export as \
@@ -74,13 +77,22 @@ async fn open(uri: &str, read_only: bool, ring: &Ring) -> Result<NbdNode, Failur
     if let Some(why) = refusal(&agreed) {
         return Err(usage(&format!("the export {why}")));
     }
-    way.spare.with(|spare| *spare = Some((socket, agreed.clone())));
+    way.spare.with(|spare| *spare = Some(dialled));
     // The same from any working directory.
     let (name, key) = (uri.to_owned(), stable_hash(absolute(uri).bytes()));
     let identity =
         Identity { key: format!("nbd-{key:016x}"), number: key, birth: String::new(), name };
     let (shared, way) = (LinkShared::new(agreed), Arc::new(way));
     Ok(NbdNode { identity, shared, way, is_single: false })
+}
+
+/// Reads the certificates for an address. None: it is not encrypted.
+///
+/// # Errors
+/// As [`ClientTls::open`].
+fn open_tls(address: &ExportAddress) -> Result<Option<ClientTls>, String> {
+    let trusted = address.trusted_host();
+    trusted.map(|(directory, host)| ClientTls::open(directory, host)).transpose()
 }
 
 /// Returns the failure of connecting to an export.
@@ -91,6 +103,7 @@ pub fn unreachable_export(uri: &str, error: &io::Error) -> Failure {
         ErrorKind::PermissionDenied => Exit::Permission,
         // The server has answered.
         _ if matches!(fault, Some(Fault::Refused { .. })) => Exit::Negative,
+        _ if matches!(fault, Some(Fault::NoTls | Fault::Untrusted(_))) => Exit::Permission,
         _ => Exit::Io,
     };
     let mend = "check the URI, and that its server is running";
@@ -102,12 +115,13 @@ struct Way {
     /// Addresses of the server, as they were found at the start.
     addresses: Vec<Resolved>,
     wish: Wish,
+    tls: Option<ClientTls>,
     /// The connection of the opening, for the first lane that needs one.
-    spare: Lock<Option<(OwnedFd, Agreed)>>,
+    spare: Lock<Option<Dialled>>,
 }
 
 impl Way {
-    fn new(address: &ExportAddress) -> io::Result<Way> {
+    fn new(address: &ExportAddress, tls: Option<ClientTls>) -> io::Result<Way> {
         let addresses = match &address.socket {
             ServerSocket::Unix(path) => vec![Resolved::Unix(path.clone())],
             ServerSocket::Tcp { host, port } => {
@@ -120,14 +134,17 @@ impl Way {
             structured: true,
             contexts: vec![ALLOCATION_CONTEXT.to_owned()],
         };
-        Ok(Way { addresses, wish, spare: Lock::new(None) })
+        Ok(Way { addresses, wish, tls, spare: Lock::new(None) })
     }
 
     /// Connects to the first of the addresses that answers within `limit_ns`.
-    async fn connect(&self, ring: &Ring, limit_ns: u64) -> io::Result<(OwnedFd, Agreed)> {
+    async fn connect(&self, ring: &Ring, limit_ns: u64) -> io::Result<Dialled> {
+        let tls = self.tls.as_ref();
+        // Without usable new certificates, the former ones are used, until the server refuses them.
+        let _ = tls.map(ClientTls::renew);
         let mut failed = io::Error::from(ErrorKind::NotFound);
         for address in &self.addresses {
-            match dial(ring.lane(), address, self.wish.clone(), limit_ns).await {
+            match dial(ring.lane(), address, self.wish.clone(), tls, limit_ns).await {
                 Ok(connected) => return Ok(connected),
                 Err(error) => failed = error,
             }
@@ -143,14 +160,15 @@ struct LaneWay {
 }
 
 impl Dial for LaneWay {
-    type Wire = Socket;
+    type Wire = MaybeTls<Socket>;
 
-    async fn dial(&self) -> Option<(Socket, Agreed)> {
-        let (socket, agreed) = match self.way.spare.with(Option::take) {
+    async fn dial(&self) -> Option<(MaybeTls<Socket>, Agreed)> {
+        let Dialled { socket, session, agreed } = match self.way.spare.with(Option::take) {
             Some(spare) => spare,
             None => self.way.connect(&self.ring, ATTEMPT_NS).await.ok()?,
         };
-        Some((Socket::to_server(&self.ring, Arc::new(socket)), agreed))
+        let socket = Socket::to_server(&self.ring, Arc::new(socket));
+        Some((MaybeTls::new(socket, session), agreed))
     }
 }
 

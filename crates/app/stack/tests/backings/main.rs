@@ -5,7 +5,7 @@ mod any;
 use lane::Random;
 
 /// Backings that are right, and parts of others.
-const PARTS: [&str; 22] = [
+const PARTS: [&str; 29] = [
     "limit:",
     "iops",
     "bandwidth",
@@ -28,12 +28,21 @@ const PARTS: [&str; 22] = [
     "a.img",
     "é",
     "%00",
+    "nbds://",
+    "nbd+unix://",
+    "host",
+    "?",
+    "&",
+    "socket=/s",
+    "tls-certificates=c",
 ];
-const WHOLE: [&str; 4] = [
+const WHOLE: [&str; 6] = [
     "limit:iops=3000,bandwidth=125M,burst=30s:/dev/sdb",
     "limit:iops=3000:limit:iops=300,burst=18000s:ram:1G",
     "limit:bandwidth=4K:stripe:a.img,b.img",
     "pool:a.img,missing,b.img",
+    "nbds://[::1]:99/a%20b?tls-certificates=c&tls-hostname=host",
+    "limit:iops=1:nbds+unix:///a?socket=/s&tls-certificates=/c&tls-hostname=host",
 ];
 
 /// Returns a text of random parts, or a right backing with random changes.

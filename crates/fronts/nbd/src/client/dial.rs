@@ -1,26 +1,25 @@
 //! Connecting to a server from a lane. Attempts are rare, so a timer checks the socket. Each
 //! attempt ends at a deadline, whatever the server does.
 
+use super::channel::Channel;
+use super::checks::Checks;
 use super::{Agreed, Fault, Negotiation, Wish};
 use lane::Lane;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
-    send, socket_with, sockopt,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
 };
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
+use tls::{ClientTls, Session};
 
 /// Usual time limit of an attempt, for the connection and the handshake.
 pub const ATTEMPT_NS: u64 = 5_000_000_000;
-/// Shortest and longest interval between two checks of a socket.
-const CHECK_MIN_NS: u64 = 500_000;
-const CHECK_MAX_NS: u64 = 10_000_000;
 /// Bytes of the buffer for the handshake.
 const BUFFER_BYTES: usize = 4096;
 /// A server that acknowledges nothing for this long, or answers no probe, is gone.
@@ -38,27 +37,37 @@ pub enum Resolved {
     Tcp(SocketAddr),
 }
 
-/// Connects to a server, and enters transmission, within `limit_ns`. The socket blocks, as a ring
-/// requires.
+/// A connection in transmission.
+pub struct Dialled {
+    /// Its socket, which blocks, as a ring requires.
+    pub socket: OwnedFd,
+    /// Its TLS session. None: it is not encrypted.
+    pub session: Option<Session>,
+    /// The result of the handshake.
+    pub agreed: Agreed,
+}
+
+/// Connects to a server, and enters transmission, within `limit_ns`; over TLS if there is some.
 ///
 /// # Errors
 /// The system's errors; `TimedOut`. With a [`Fault`] as the inner error: the server violates the
-/// protocol, or refuses the export.
+/// protocol, or refuses the export or TLS, or is not trusted.
 pub async fn dial(
     lane: &Lane,
     address: &Resolved,
     wish: Wish,
+    tls: Option<&ClientTls>,
     limit_ns: u64,
-) -> io::Result<(OwnedFd, Agreed)> {
+) -> io::Result<Dialled> {
     let until_ns = lane.now() + limit_ns;
     let socket = match address {
         Resolved::Unix(path) => connect_unix(lane, path, until_ns).await?,
         Resolved::Tcp(address) => connect_tcp(lane, address, until_ns).await?,
     };
-    let agreed = agree(lane, &socket, wish, until_ns).await?;
+    let (session, agreed) = agree(lane, &socket, wish, tls, until_ns).await?;
     let flags = fcntl_getfl(&socket)?;
     fcntl_setfl(&socket, flags - OFlags::NONBLOCK)?;
-    Ok((socket, agreed))
+    Ok(Dialled { socket, session, agreed })
 }
 
 fn open(family: AddressFamily) -> io::Result<OwnedFd> {
@@ -104,40 +113,39 @@ async fn connect_tcp(lane: &Lane, address: &SocketAddr, until_ns: u64) -> io::Re
 }
 
 /// Completes the handshake.
-async fn agree(lane: &Lane, socket: &OwnedFd, wish: Wish, until_ns: u64) -> io::Result<Agreed> {
-    let (mut negotiation, mut checks) = (Negotiation::new(wish), Checks::new(lane, until_ns));
-    let (mut buffer, mut out) = ([0; BUFFER_BYTES], Vec::new());
+async fn agree(
+    lane: &Lane,
+    socket: &OwnedFd,
+    wish: Wish,
+    tls: Option<&ClientTls>,
+    until_ns: u64,
+) -> io::Result<(Option<Session>, Agreed)> {
+    let new = if tls.is_some() { Negotiation::over_tls } else { Negotiation::new };
+    let (mut negotiation, mut out) = (new(wish), Vec::new());
+    let mut channel = Channel::new(socket, Checks::new(lane, until_ns));
+    let mut buffer = [0; BUFFER_BYTES];
     loop {
-        let count = match recv(socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok((count, _)) => count,
-            Err(Errno::AGAIN | Errno::INTR) => {
-                checks.next().await?;
-                continue;
-            }
-            Err(errno) => return Err(errno.into()),
-        };
+        let count = channel.receive(&mut buffer).await?;
         let mut input = &buffer[..count];
         let agreed = negotiation.take(&mut input, &mut out)?;
-        send_all(socket, &out, &mut checks).await?;
+        channel.send(&out).await?;
         out.clear();
         if let Some(agreed) = agreed {
             let nothing_more = input.is_empty();
             let more = Fault::Nonsense("a reply to a request that was not sent");
-            return if nothing_more { Ok(agreed) } else { Err(more.into()) };
+            return if nothing_more {
+                Ok((channel.into_session(), agreed))
+            } else {
+                Err(more.into())
+            };
+        }
+        if let Some(tls) = tls.filter(|_| negotiation.starts_tls()) {
+            channel.protect(tls.session()).await?;
+            negotiation.protect(&mut out);
+            channel.send(&out).await?;
+            out.clear();
         }
     }
-}
-
-async fn send_all(socket: &OwnedFd, mut bytes: &[u8], checks: &mut Checks<'_>) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(Errno::AGAIN | Errno::INTR) => checks.next().await?,
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-    Ok(())
 }
 
 fn is_ready(socket: &OwnedFd, wanted: PollFlags) -> io::Result<bool> {
@@ -146,32 +154,5 @@ fn is_ready(socket: &OwnedFd, wanted: PollFlags) -> io::Result<bool> {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::INTR) => Ok(false),
         Err(errno) => Err(errno.into()),
-    }
-}
-
-/// Pauses between checks of a socket, up to a deadline.
-struct Checks<'a> {
-    lane: &'a Lane,
-    until_ns: u64,
-    pause_ns: u64,
-}
-
-impl Checks<'_> {
-    fn new(lane: &Lane, until_ns: u64) -> Checks<'_> {
-        Checks { lane, until_ns, pause_ns: CHECK_MIN_NS }
-    }
-
-    /// Waits for the next check.
-    ///
-    /// # Errors
-    /// `TimedOut`.
-    async fn next(&mut self) -> io::Result<()> {
-        let now = self.lane.now();
-        if now >= self.until_ns {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        self.lane.sleep_until((now + self.pause_ns).min(self.until_ns)).await;
-        self.pause_ns = (self.pause_ns * 2).min(CHECK_MAX_NS);
-        Ok(())
     }
 }

@@ -2,12 +2,17 @@
 
 use std::fmt;
 use std::io;
+use tls::Refusal;
 
 /// The reason why a client cannot continue with a server. The connection is unusable afterwards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// The server violates the protocol.
     Nonsense(&'static str),
+    /// The server refuses to start TLS.
+    NoTls,
+    /// One side does not trust the other.
+    Untrusted(Refusal),
     /// The server refuses the export, with an `NBD_REP_ERR_...` and a text.
     Refused {
         /// The reply to the option.
@@ -20,6 +25,8 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Fault::NoTls => write!(out, "the NBD server refuses TLS"),
+            Fault::Untrusted(refusal) => write!(out, "no TLS with the NBD server: {refusal}"),
             Fault::Nonsense(what) => write!(out, "the NBD server breaks the protocol: {what}"),
             Fault::Refused { reply, text } => {
                 // A terminal would obey control characters.
@@ -31,6 +38,12 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Fault {
+        Fault::Untrusted(refusal)
+    }
+}
 
 impl From<Fault> for io::Error {
     fn from(fault: Fault) -> io::Error {

@@ -12,6 +12,8 @@
 
 mod address;
 mod blocking;
+mod channel;
+mod checks;
 mod dial;
 mod fault;
 mod link;
@@ -22,9 +24,9 @@ mod replies;
 mod stretches;
 mod under_way;
 
-pub use address::{ExportAddress, NBD_PORT, ServerSocket, percent_encode};
+pub use address::{AddressTls, ExportAddress, NBD_PORT, ServerSocket, percent_encode};
 pub use blocking::Connection;
-pub use dial::{ATTEMPT_NS, Resolved, dial};
+pub use dial::{ATTEMPT_NS, Dialled, Resolved, dial};
 pub use fault::Fault;
 pub use link::{Damage, Dial, Link, LinkShared, RECONNECT_NS};
 pub use negotiation::{Agreed, Negotiation, Wish};

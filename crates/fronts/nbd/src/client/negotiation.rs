@@ -65,12 +65,20 @@ enum Step {
     Greeting,
     /// Replies to this option.
     Option(u32),
+    /// Nothing: the caller starts TLS.
+    Tls,
     Over,
 }
 
 /// A handshake in progress: fixed newstyle, with `NBD_OPT_GO`.
+///
+/// With [`Negotiation::over_tls`], the handshake pauses once the server has agreed to start it
+/// ([`Negotiation::starts_tls`]), and goes on over the encrypted stream after
+/// [`Negotiation::protect`]. Nothing but the greeting is taken from the unencrypted stream.
 pub struct Negotiation {
     wish: Wish,
+    /// Whether to start TLS first.
+    tls: bool,
     step: Step,
     /// Bytes of an incomplete message.
     gathered: Vec<u8>,
@@ -87,6 +95,7 @@ impl Negotiation {
     pub fn new(wish: Wish) -> Negotiation {
         Negotiation {
             wish,
+            tls: false,
             step: Step::Greeting,
             gathered: Vec::new(),
             replies: 0,
@@ -97,9 +106,14 @@ impl Negotiation {
         }
     }
 
+    /// Starts a handshake that starts TLS first. A server that refuses it is not used.
+    pub fn over_tls(wish: Wish) -> Negotiation {
+        Negotiation { tls: true, ..Negotiation::new(wish) }
+    }
+
     /// Consumes received bytes from the front of `input`, and appends the bytes to send to `out`.
     /// Some: transmission begins, and the rest of `input` belongs to it. None: more bytes are
-    /// needed.
+    /// needed, or TLS is to be started.
     ///
     /// # Errors
     /// The server violates the protocol, is not a fixed newstyle server, or refuses the export.
@@ -116,8 +130,24 @@ impl Negotiation {
                         return Ok(Some(agreed));
                     }
                 }
+                Step::Tls if input.is_empty() => return Ok(None),
+                Step::Tls => {
+                    return Err(Fault::Nonsense("unencrypted bytes after the start of TLS"));
+                }
                 Step::Over => return Err(Fault::Nonsense("the handshake is over")),
             }
+        }
+    }
+
+    /// Whether TLS is to be started now: both sides have agreed to it.
+    pub fn starts_tls(&self) -> bool {
+        self.step == Step::Tls
+    }
+
+    /// Goes on after TLS was started, and appends the bytes to send over it to `out`.
+    pub fn protect(&mut self, out: &mut Vec<u8>) {
+        if self.starts_tls() {
+            self.request(out);
         }
     }
 
@@ -170,12 +200,21 @@ impl Negotiation {
             flags |= NBD_FLAG_C_NO_ZEROES;
         }
         out.extend_from_slice(&flags.to_be_bytes());
+        if self.tls {
+            self.send(NBD_OPT_STARTTLS, &[], out);
+        } else {
+            self.request(out);
+        }
+        Ok(())
+    }
+
+    /// Sends the first option that concerns the export.
+    fn request(&mut self, out: &mut Vec<u8>) {
         if self.wish.structured || !self.wish.contexts.is_empty() {
             self.send(NBD_OPT_STRUCTURED_REPLY, &[], out);
         } else {
             self.go(out);
         }
-        Ok(())
     }
 
     fn send(&mut self, option: u32, data: &[u8], out: &mut Vec<u8>) {
@@ -205,6 +244,8 @@ impl Negotiation {
     ) -> Result<Option<Agreed>, Fault> {
         let is_error = kind >> 31 == 1;
         match (option, kind) {
+            (NBD_OPT_STARTTLS, NBD_REP_ACK) => self.step = Step::Tls,
+            (NBD_OPT_STARTTLS, _) if is_error => return Err(Fault::NoTls),
             (NBD_OPT_STRUCTURED_REPLY, NBD_REP_ACK) => {
                 self.structured = true;
                 if self.wish.contexts.is_empty() { self.go(out) } else { self.select(out) }

@@ -21,8 +21,8 @@ pub(crate) struct Reply {
 }
 
 /// Parses replies with the crate's own client, and sends any bytes.
-pub(crate) struct Client {
-    pub(crate) wire: Pipe,
+pub(crate) struct Client<W = Pipe> {
+    pub(crate) wire: W,
     pub(crate) structured: bool,
     replies: RefCell<Replies>,
     under_way: RefCell<UnderWay>,
@@ -53,8 +53,8 @@ pub(crate) async fn both<T>(one: impl Future<Output = ()>, two: impl Future<Outp
     .await
 }
 
-impl Client {
-    pub(crate) fn new(wire: Pipe, structured: bool) -> Client {
+impl<W: Wire> Client<W> {
+    pub(crate) fn new(wire: W, structured: bool) -> Client<W> {
         Client {
             wire,
             structured,

@@ -14,4 +14,5 @@ mod refused;
 mod scene;
 mod stack;
 mod stalled;
+mod tls;
 mod transmission;

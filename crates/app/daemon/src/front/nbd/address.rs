@@ -65,20 +65,21 @@ impl NbdAddress {
         }
     }
 
-    /// Returns the URI of an export here. Source: the NBD URI specification, doc/uri.md of the NBD
-    /// project.
-    pub(crate) fn uri(&self, export: &str, listener: &Listener) -> String {
+    /// Returns the URI of an export here, whose clients must use TLS if `is_encrypted`. Source: the
+    /// NBD URI specification, doc/uri.md of the NBD project.
+    pub(crate) fn uri(&self, export: &str, listener: &Listener, is_encrypted: bool) -> String {
+        let scheme = if is_encrypted { "nbds" } else { "nbd" };
         match self {
             NbdAddress::Unix(path) => {
                 format!(
-                    "nbd+unix:///{}?socket={}",
+                    "{scheme}+unix:///{}?socket={}",
                     percent_encode(export),
                     percent_encode(&path.to_string_lossy())
                 )
             }
             NbdAddress::Tcp(address) => {
                 let address = listener.address().unwrap_or(*address);
-                format!("nbd://{address}/{}", percent_encode(export))
+                format!("{scheme}://{address}/{}", percent_encode(export))
             }
         }
     }

@@ -28,7 +28,7 @@ impl KernelNbd {
     /// Creates the front for the device with this name.
     pub(crate) fn new(ring: &Ring, device: &Path, budget: &Arc<Budget>) -> Rc<KernelNbd> {
         let name = format!("nbd-device:{}", device.display());
-        let service = Service::new(ring, name, CONNECTIONS_MAX, budget);
+        let service = Service::new(ring, name, CONNECTIONS_MAX, None, budget);
         Rc::new(KernelNbd { device: device.to_owned(), service })
     }
 

@@ -3,6 +3,7 @@
 
 mod address;
 mod direct;
+mod refusals;
 mod service;
 
 use super::{EndFuture, Ending, Front, Inherited};
@@ -20,6 +21,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use tls::ServerTls;
 
 pub(crate) use direct::KernelNbd;
 
@@ -41,13 +43,15 @@ pub(crate) struct Nbd {
 
 impl Nbd {
     /// Listens at this address, or continues with the listener of an earlier program of this
-    /// process. Its clients share the budget with those of other fronts.
+    /// process. Its clients share the budget with those of other fronts, and are protected by `tls`
+    /// if there is some.
     ///
     /// # Errors
     /// Listening at the address fails.
     pub(crate) fn bind(
         ring: &Ring,
         address: &NbdAddress,
+        tls: Option<Arc<ServerTls>>,
         runtime: &Path,
         inherited: &mut Inherited,
         budget: &Arc<Budget>,
@@ -55,7 +59,7 @@ impl Nbd {
         Ok(Rc::new(Nbd {
             address: address.clone(),
             listener: address.listen(runtime, inherited)?,
-            service: Service::new(ring, address.to_string(), CONNECTIONS_MAX, budget),
+            service: Service::new(ring, address.to_string(), CONNECTIONS_MAX, tls, budget),
             refused: Cell::new(0),
             refused_reported_ns: Cell::new(None),
         }))
@@ -83,6 +87,7 @@ impl Nbd {
     }
 
     fn serve(&self, socket: OwnedFd) {
+        self.renew_certificates();
         if !self.service.serve(socket) {
             return self.count_refused();
         }
@@ -91,6 +96,19 @@ impl Nbd {
             self.address,
             self.service.options.places.taken()
         );
+    }
+
+    /// Reads the certificates again if they were renewed.
+    fn renew_certificates(&self) {
+        let Some(tls) = &self.service.options.tls else { return };
+        match tls.renew() {
+            Ok(false) => {}
+            Ok(true) => crate::tell!("overdrive: {}: new certificates are in use", self.address),
+            Err(why) => crate::complain!(
+                "overdrive: {}: {why}; the certificates that were read before are still in use",
+                self.address
+            ),
+        }
     }
 
     /// Counts a refused connection, and prints a message at most once per second.
@@ -113,7 +131,8 @@ impl Nbd {
 
 impl Front for Nbd {
     fn address(&self, export: &str) -> String {
-        self.address.uri(export, &self.listener)
+        let is_encrypted = self.service.options.tls.as_ref().is_some_and(|tls| tls.is_required());
+        self.address.uri(export, &self.listener, is_encrypted)
     }
 
     fn open(self: Rc<Self>, exports: Vec<Export>, lanes: &Rc<Lanes>) {

@@ -1,5 +1,6 @@
 //! Serves sockets from any source, each on the lane with the fewest connections.
 
+use super::refusals::Refusals;
 use crate::lanes::{Lanes, Seat};
 use ::nbd::{ConnectionLimit, Exports, Options};
 use export::{Budget, Export};
@@ -9,6 +10,7 @@ use std::cell::{OnceCell, RefCell};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use tls::ServerTls;
 
 /// The exports of a front, and the connections that it serves.
 pub(super) struct Service {
@@ -18,16 +20,19 @@ pub(super) struct Service {
     exports: RefCell<Rc<Exports>>,
     /// Set once it is open.
     lanes: OnceCell<Rc<Lanes>>,
+    refusals: Arc<Refusals>,
     pub(super) options: Options,
 }
 
 impl Service {
-    /// Creates the service of a front of this name, with this maximum of connections. Its clients
-    /// share the budget with those of other fronts.
+    /// Creates the service of a front of this name, with this maximum of connections, which are
+    /// protected by `tls` if there is some. Its clients share the budget with those of other
+    /// fronts.
     pub(super) fn new(
         ring: &Ring,
         name: String,
         connections_max: usize,
+        tls: Option<Arc<ServerTls>>,
         budget: &Arc<Budget>,
     ) -> Service {
         let (places, budget) = (Arc::new(ConnectionLimit::new(connections_max)), budget.clone());
@@ -36,7 +41,8 @@ impl Service {
             name,
             exports: RefCell::default(),
             lanes: OnceCell::new(),
-            options: Options { places, budget, ..Options::default() },
+            refusals: Arc::default(),
+            options: Options { places, budget, tls, ..Options::default() },
         }
     }
 
@@ -52,7 +58,8 @@ impl Service {
         let Some(place) = place.filter(|_| !self.options.stop.is_asked()) else { return false };
         let seat = self.lanes.get().expect("it is open").seat();
         let (further, options) = (seat.further_lane(), self.options.clone());
-        let connection = Connection { socket, options, place, seat };
+        let (front, refusals) = (self.name.clone(), self.refusals.clone());
+        let connection = Connection { socket, options, place, seat, front, refusals };
         let exports = self.exports.borrow().clone();
         let Some(lane) = further else {
             connection.serve(&self.ring, exports);
@@ -91,16 +98,21 @@ struct Connection {
     options: Options,
     place: ::nbd::ConnectionPermit,
     seat: Seat,
+    /// The name of its front.
+    front: String,
+    refusals: Arc<Refusals>,
 }
 
 impl Connection {
     /// Serves the connection on the lane of this ring.
     fn serve(self, ring: &Ring, exports: Rc<Exports>) {
-        let Connection { socket, options, place, seat } = self;
+        let Connection { socket, options, place, seat, front, refusals } = self;
         let wire = Socket::new(ring, Arc::new(socket));
         let serving = ::nbd::serve(ring.lane().clone(), wire, exports, options);
+        let lane = ring.lane().clone();
         let served = async move {
-            serving.await;
+            let end = serving.await;
+            refusals.report(&front, end, lane.now());
             drop((place, seat));
         };
         // If the lane is full, the task is dropped, which closes the connection.
