@@ -192,6 +192,20 @@ mod tests {
     }
 
     #[test]
+    fn the_help_of_a_command_has_its_examples() {
+        // The text of a subcommand's variant would replace that of its options.
+        for path in ["volume set", "volume stats", "drive health", "bench compare", "attach"] {
+            let words: Vec<&str> = ["overdrive"].into_iter().chain(path.split(' ')).collect();
+            let mut command = reflowed(crate::Arguments::command());
+            let help = command.try_get_matches_from_mut([&words[..], &["--help"]].concat());
+            let help = help.expect_err("help").to_string();
+            let examples = help.split_once("Examples:\n").map(|(_, rest)| rest.lines().next());
+            let first = examples.flatten().unwrap_or_default();
+            assert!(first.starts_with(&format!("  overdrive {path} ")), "{path}: {help}");
+        }
+    }
+
+    #[test]
     fn no_command_has_a_full_stop_in_a_list() {
         fn check(command: &Command, path: &str) {
             for command in command.get_subcommands() {

@@ -107,7 +107,7 @@ fn table(comparison: &Comparison, heads: &[String], columns: &[usize]) -> Table 
     let is_difference = |column: usize| column >= COMMON && (column - COMMON) % EACH == 1;
     let shown: Vec<usize> = (0..COMMON).chain(columns.iter().copied()).collect();
     let column = |&number: &usize| match number {
-        0 => Column::text(&heads[number], Fit::Wrap(20)),
+        0 => Column::text(&heads[number], Fit::Wrap(14)),
         1 => Column::text(&heads[number], Fit::Whole),
         _ if is_verdict(number) => Column::text(&heads[number], Fit::Wrap(8)),
         _ if is_difference(number) => Column::number(&heads[number]).fitted(Fit::Wrap(9)),

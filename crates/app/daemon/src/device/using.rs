@@ -82,5 +82,5 @@ pub(super) fn busy(link: &Path, node: &Path) -> Failure {
         [] => "is in use".to_owned(),
         users => users.join(", and "),
     };
-    Failure::new(Exit::Busy, format!("{}: {users}", link.display()))
+    Failure::new(Exit::Busy, format!("{}: {users}; release it there first", link.display()))
 }

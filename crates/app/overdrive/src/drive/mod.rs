@@ -32,7 +32,6 @@ pub(crate) struct Arguments {
 enum Command {
     /// List the block devices of this machine, and their users.
     List(list::Options),
-    /// Show a drive's health, in a few uniform lines and in its vendor's attributes.
     Health(health::Options),
     /// List the modelled drives; show one of them with all its numbers; check your own file.
     Models(models::Options),

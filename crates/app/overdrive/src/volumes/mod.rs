@@ -49,7 +49,6 @@ enum Command {
     List(list::Options),
     /// Show a volume's stack, limits and settings.
     Show(Name),
-    /// Show a volume's statistics.
     Stats(stats::Options),
     /// Make all answered writes durable.
     Flush(flush::Options),
@@ -63,7 +62,6 @@ enum Command {
     /// Remove the saved lists of a volume's hot and start-up blocks. While the volume is served,
     /// new ones are saved later; 'set warm=off' prevents that.
     Forget(Name),
-    /// Change settings of a served volume; they last until its daemon ends or is upgraded.
     Set(set::Options),
     /// End the failed state of a volume, after writing dirty data to its backing has failed.
     ClearError(clear::Options),

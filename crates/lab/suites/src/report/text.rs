@@ -147,4 +147,4 @@ fn table_of(rows: &[Row], has_notes: bool) -> Table {
 }
 
 /// Minimum width of the names of tests.
-const TEST_MIN: usize = 20;
+const TEST_MIN: usize = 16;

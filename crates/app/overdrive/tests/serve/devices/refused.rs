@@ -25,7 +25,8 @@ fn a_device_that_is_in_use_is_not_detached() {
     let disk = Disk::among_namespaces(64);
     let device = disk.attach();
     let mounted = disk.make_and_mount(&device);
-    disk.detach().refused(5, &[&format!("is mounted at {}", mounted.0.display())]);
+    let refused = format!("is mounted at {}; release it there first", mounted.0.display());
+    disk.detach().refused(5, &[&refused]);
     // Also if only another mount namespace has it mounted.
     let place = mounted.0.clone();
     let other =
