@@ -121,6 +121,17 @@ impl Keeper {
         }
     }
 
+    /// Has other descriptors of the backing retained from now on, instead of those before.
+    ///
+    /// # Errors
+    /// The keeper does not answer, or is of an earlier version: it retains those before.
+    pub fn exchange(&self, backing: &[BorrowedFd<'_>]) -> io::Result<()> {
+        match &self.0 {
+            Kind::Process(process) => process.exchange(backing),
+            Kind::Systemd(store) => store.exchange(backing),
+        }
+    }
+
     /// Announces to the holder of a mount that this process is about to take the mount over, so
     /// that requests wait. None: there is no holder.
     ///
