@@ -17,6 +17,7 @@ use crate::planted::{Bug, planted};
 use block::{CacheSpec, SECTOR};
 use cache::{Arena, Cache, CleanBlocks, Geometry, Settings, Shared};
 use holder::{Busy, Doubts, Keeper, RetainedVolume};
+use host::File;
 use lane::Lane;
 use ring::{Fence, Ring, SharedMemory};
 use std::io;
@@ -108,9 +109,10 @@ impl Keep {
         &self,
         volume: &str,
         identity: &Identity,
-        backing: &[BorrowedFd<'_>],
+        backing: &[File],
         memory: &SharedMemory,
     ) -> Result<Keeper, Failure> {
+        let backing: Vec<_> = backing.iter().map(|file| file.as_fd()).collect();
         let retained = RetainedVolume {
             volume: volume.to_owned(),
             backing: identity.name.clone(),
@@ -118,7 +120,7 @@ impl Keep {
             is_recorded: true,
         };
         let started =
-            Keeper::start(&self.runtime, &retained, memory.file(), backing, &self.program);
+            Keeper::start(&self.runtime, &retained, memory.file(), &backing, &self.program);
         started.map_err(|error| {
             let what = "no holder for its memory could be started (--no-holder serves without \
                         one: a kill then loses unflushed writes)";
@@ -293,6 +295,14 @@ impl Retained {
     pub(crate) fn backing_clones(&self) -> io::Result<Vec<OwnedFd>> {
         self.backing.iter().map(OwnedFd::try_clone).collect()
     }
+}
+
+/// Has other descriptors of a volume's backing retained.
+pub(crate) fn exchange(keeper: &Keeper, volume: &str, backing: &[File]) -> Result<(), Failure> {
+    let backing: Vec<_> = backing.iter().map(|file| file.as_fd()).collect();
+    keeper.exchange(&backing).map_err(|error| {
+        retention_failure("its holder does not retain its connections", volume, &error)
+    })
 }
 
 /// Waits for the I/O of the memory's earlier owner, and makes a later owner wait for ours.

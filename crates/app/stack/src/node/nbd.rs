@@ -1,19 +1,19 @@
-//! An export of an NBD server, which is only read: the backing before it is open, and the node.
+//! An export of an NBD server: the backing before it is open, and the node.
 
+use super::nbd_way::{Role, Way};
+use super::nbd_writing::WrittenExport;
 use super::{Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept};
 use crate::failure::{Exit, Failure};
 use crate::target::absolute;
 use block::{Limits, Stack};
-use lane::Lock;
+use host::File;
 use nbd::client::{
-    ATTEMPT_NS, Agreed, Dial, ExportAddress, Fault, Link, LinkShared, Resolved, ServerSocket, Wish,
-    dial, refusal,
+    ATTEMPT_NS, Agreed, Dial, ExportAddress, Fault, Link, LinkShared, WriteDials, refusal,
 };
-use nbd::codec::{ALLOCATION_CONTEXT, NBD_FLAG_READ_ONLY};
+use nbd::codec::{NBD_FLAG_CAN_MULTI_CONN, NBD_FLAG_READ_ONLY, NBD_FLAG_SEND_DF};
 use ring::{Ring, Socket};
 use std::io::{self, ErrorKind};
-use std::net::ToSocketAddrs;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Time for which a server may keep a second connection waiting.
@@ -32,16 +32,15 @@ impl Backing for NbdBacking {
     }
 
     fn key(&self) -> Option<String> {
-        // Nothing is retained for a backing that is only read.
-        None
+        Some(identity_of(&self.uri).key)
     }
 
-    fn open(&self, ring: &Ring, _is_read_only: bool, _former: Former) -> Opening {
-        let (uri, read_only, ring) = (self.uri.clone(), self.read_only, ring.clone());
+    fn open(&self, ring: &Ring, is_read_only: bool, former: Former) -> Opening {
+        let (uri, ring) = (self.uri.clone(), ring.clone());
         Box::pin(async move {
-            let node = open(&uri, read_only, &ring).await?;
+            let node = open(&uri, is_read_only, &ring, former).await?;
             // It is closed immediately.
-            let second = node.way.connect(&ring, SECOND_NS).await;
+            let second = node.way.connect(&ring, Role::Reads, SECOND_NS).await;
             let notes = second.err().map(|error| {
                 format!(
                     "{uri}: its server accepts no second connection ({error}); with several \
@@ -54,31 +53,77 @@ impl Backing for NbdBacking {
     }
 
     fn is_read_only(&self) -> bool {
-        true
+        self.read_only
     }
 }
 
-async fn open(uri: &str, read_only: bool, ring: &Ring) -> Result<NbdNode, Failure> {
+async fn open(
+    uri: &str,
+    is_read_only: bool,
+    ring: &Ring,
+    former: Former,
+) -> Result<NbdNode, Failure> {
     let usage = |text: &str| Failure::new(Exit::Usage, format!("{uri}: {text}"));
     let address = ExportAddress::parse(uri).map_err(usage)?;
     let unreachable = |error| unreachable_export(uri, &error);
     let way = Way::new(&address).map_err(unreachable)?;
-    let (socket, agreed) = way.connect(ring, ATTEMPT_NS).await.map_err(unreachable)?;
-    if !read_only && !agreed.can(NBD_FLAG_READ_ONLY) {
-        return Err(usage(
-            "this version only reads NBD exports: add --read-only; to write, mount the export as \
-             a file with 'nbdfuse FILE URI' and serve that file",
-        ));
-    }
+    let (socket, agreed) = way.connect(ring, Role::Reads, ATTEMPT_NS).await.map_err(unreachable)?;
     if let Some(why) = refusal(&agreed) {
         return Err(usage(&format!("the export {why}")));
     }
-    way.spare.with(|spare| *spare = Some((socket, agreed.clone())));
+    let identity = identity_of(uri);
+    let written = match is_read_only || agreed.can(NBD_FLAG_READ_ONLY) {
+        true => None,
+        false => Some(Arc::new(open_written(uri, ring, &way, &agreed, &identity, former).await?)),
+    };
+    way.set_spare(socket, agreed.clone());
+    let shared = match &written {
+        Some(written) => LinkShared::written(agreed, written.writing.clone()),
+        None => LinkShared::new(agreed),
+    };
+    Ok(NbdNode { identity, shared, way: Arc::new(way), written })
+}
+
+/// Opens the part of an export that is needed to write it.
+async fn open_written(
+    uri: &str,
+    ring: &Ring,
+    way: &Way,
+    agreed: &Agreed,
+    identity: &Identity,
+    former: Former,
+) -> Result<WrittenExport, Failure> {
+    let usage = |text: &str| Failure::new(Exit::Usage, format!("{uri}: {text}"));
+    if !agreed.can(NBD_FLAG_CAN_MULTI_CONN) {
+        return Err(usage(
+            "its server does not promise that several connections show the same contents \
+             (multi-conn): let it accept several connections (qemu-nbd --shared=8, nbdkit \
+             --filter=multi-conn), or add --read-only",
+        ));
+    }
+    let mut simple = Agreed { structured: false, contexts: Vec::new(), ..agreed.clone() };
+    // This flag belongs to structured replies.
+    simple.export.flags &= !NBD_FLAG_SEND_DF;
+    let Former { kept, was_served } = former;
+    if let Some(kept) = kept {
+        // Its connections are used, or made when they are needed.
+        return WrittenExport::adopt(ring, simple, kept);
+    }
+    let written = WrittenExport::fresh(ring, simple, was_served(identity))?;
+    written.connect(ring, way, SECOND_NS).await.map_err(|error| {
+        usage(&format!(
+            "its server accepts fewer than three connections ({error}), which are needed to write \
+             it: let it accept more (qemu-nbd --shared=8), or add --read-only"
+        ))
+    })?;
+    Ok(written)
+}
+
+/// Returns the identity of an export, which is its URI.
+fn identity_of(uri: &str) -> Identity {
     // The same from any working directory.
-    let (name, key) = (uri.to_owned(), hash(&absolute(uri)));
-    let identity =
-        Identity { key: format!("nbd-{key:016x}"), number: key, birth: String::new(), name };
-    Ok(NbdNode { identity, shared: LinkShared::new(agreed), way: Arc::new(way) })
+    let (name, number) = (uri.to_owned(), hash(&absolute(uri)));
+    Identity { key: format!("nbd-{number:016x}"), number, birth: String::new(), name }
 }
 
 /// Returns a hash that is the same in each version. Source: FNV-1a, draft-eastlake-fnv.
@@ -101,68 +146,47 @@ pub fn unreachable_export(uri: &str, error: &io::Error) -> Failure {
     Failure::new(exit, format!("{uri}: cannot reach the export: {error}; {mend}"))
 }
 
-/// The way to a server.
-struct Way {
-    /// Addresses of the server, as they were found at the start.
-    addresses: Vec<Resolved>,
-    wish: Wish,
-    /// The connection of the opening, for the first lane that needs one.
-    spare: Lock<Option<(OwnedFd, Agreed)>>,
-}
-
-impl Way {
-    fn new(address: &ExportAddress) -> io::Result<Way> {
-        let addresses = match &address.socket {
-            ServerSocket::Unix(path) => vec![Resolved::Unix(path.clone())],
-            ServerSocket::Tcp { host, port } => {
-                (host.as_str(), *port).to_socket_addrs()?.map(Resolved::Tcp).collect()
-            }
-        };
-        let wish = Wish {
-            export: address.export.clone(),
-            sizes: true,
-            structured: true,
-            contexts: vec![ALLOCATION_CONTEXT.to_owned()],
-        };
-        Ok(Way { addresses, wish, spare: Lock::new(None) })
-    }
-
-    /// Connects to the first of the addresses that answers within `limit_ns`.
-    async fn connect(&self, ring: &Ring, limit_ns: u64) -> io::Result<(OwnedFd, Agreed)> {
-        let mut failed = io::Error::from(ErrorKind::NotFound);
-        for address in &self.addresses {
-            match dial(ring.lane(), address, self.wish.clone(), limit_ns).await {
-                Ok(connected) => return Ok(connected),
-                Err(error) => failed = error,
-            }
-        }
-        Err(failed)
-    }
-}
-
 /// The way to a server, from one lane.
 struct LaneWay {
     ring: Ring,
     way: Arc<Way>,
+    role: Role,
+    written: Option<Arc<WrittenExport>>,
+}
+
+impl LaneWay {
+    async fn connect(&self) -> Option<(OwnedFd, Agreed)> {
+        let (Some(written), Role::Changes | Role::Anchor) = (&self.written, self.role) else {
+            return match self.way.spare() {
+                Some(spare) => Some(spare),
+                None => self.way.connect(&self.ring, self.role, ATTEMPT_NS).await.ok(),
+            };
+        };
+        if let Some(spare) = written.spare(self.role) {
+            return Some(spare);
+        }
+        written.abort(self.role);
+        let (socket, agreed) = self.way.connect(&self.ring, self.role, ATTEMPT_NS).await.ok()?;
+        Some((written.register(self.role, socket).ok()?, agreed))
+    }
 }
 
 impl Dial for LaneWay {
     type Wire = Socket;
 
     async fn dial(&self) -> Option<(Socket, Agreed)> {
-        let (socket, agreed) = match self.way.spare.with(Option::take) {
-            Some(spare) => spare,
-            None => self.way.connect(&self.ring, ATTEMPT_NS).await.ok()?,
-        };
+        let (socket, agreed) = self.connect().await?;
         Some((Socket::to_server(&self.ring, Arc::new(socket)), agreed))
     }
 }
 
-/// An export that is only read. Each lane has a connection of its own.
+/// An export. Each lane has a connection of its own for reads; one lane carries all changes.
 struct NbdNode {
     identity: Identity,
     shared: Arc<LinkShared>,
     way: Arc<Way>,
+    /// None: it is only read.
+    written: Option<Arc<WrittenExport>>,
 }
 
 impl OpenNode for NbdNode {
@@ -171,8 +195,14 @@ impl OpenNode for NbdNode {
     }
 
     fn attach(&self, ring: &Ring) -> Attached {
-        let way = LaneWay { ring: ring.clone(), way: self.way.clone() };
-        let link = Link::attach(ring.lane(), way, &self.shared);
+        let way = |role| LaneWay {
+            ring: ring.clone(),
+            way: self.way.clone(),
+            role,
+            written: self.written.clone(),
+        };
+        let dials = WriteDials { changes: way(Role::Changes), anchor: way(Role::Anchor) };
+        let link = Link::attach(ring.lane(), way(Role::Reads), Some(dials), &self.shared);
         Attached { stack: Stack::new(ring.lane(), link), cache: None }
     }
 
@@ -180,8 +210,27 @@ impl OpenNode for NbdNode {
         Some(self.identity.clone())
     }
 
-    fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
-        Err(Unkept::OnlyRead)
+    fn keepable(&self) -> Result<Vec<File>, Unkept> {
+        match &self.written {
+            Some(written) => Ok(written.keepable()),
+            None => Err(Unkept::OnlyRead),
+        }
+    }
+
+    fn needs_holder(&self) -> bool {
+        self.written.is_some()
+    }
+
+    fn keepable_version(&self) -> u64 {
+        self.written.as_ref().map_or(0, |written| written.version())
+    }
+
+    fn settled_at(&self, now_ns: u64) -> Option<u64> {
+        self.written.as_ref()?.writing.peek(|fence| fence.settled_at(now_ns))
+    }
+
+    fn fence(&self) -> io::Result<()> {
+        self.written.as_ref().map_or(Ok(()), WrittenExport::settle_former)
     }
 
     fn health(&self) -> Health {

@@ -129,7 +129,11 @@ async fn agree(lane: &Lane, socket: &OwnedFd, wish: Wish, until_ns: u64) -> io::
     }
 }
 
-async fn send_all(socket: &OwnedFd, mut bytes: &[u8], checks: &mut Checks<'_>) -> io::Result<()> {
+pub(super) async fn send_all(
+    socket: &OwnedFd,
+    mut bytes: &[u8],
+    checks: &mut Checks<'_>,
+) -> io::Result<()> {
     while !bytes.is_empty() {
         match send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(count) => bytes = &bytes[count..],
@@ -150,14 +154,14 @@ fn is_ready(socket: &OwnedFd, wanted: PollFlags) -> io::Result<bool> {
 }
 
 /// Pauses between checks of a socket, up to a deadline.
-struct Checks<'a> {
+pub(super) struct Checks<'a> {
     lane: &'a Lane,
     until_ns: u64,
     pause_ns: u64,
 }
 
 impl Checks<'_> {
-    fn new(lane: &Lane, until_ns: u64) -> Checks<'_> {
+    pub(super) fn new(lane: &Lane, until_ns: u64) -> Checks<'_> {
         Checks { lane, until_ns, pause_ns: CHECK_MIN_NS }
     }
 
@@ -165,7 +169,7 @@ impl Checks<'_> {
     ///
     /// # Errors
     /// `TimedOut`.
-    async fn next(&mut self) -> io::Result<()> {
+    pub(super) async fn next(&mut self) -> io::Result<()> {
         let now = self.lane.now();
         if now >= self.until_ns {
             return Err(ErrorKind::TimedOut.into());

@@ -234,10 +234,17 @@ impl Fence {
     /// # Errors
     /// Changes were lost that no flush has reported.
     pub fn flush_begins(&mut self) -> Result<FlushMark, Lost> {
-        let losses = self.table.get(Field::Losses);
         self.report(self.table.get(Field::Reported))?;
-        let answered = self.table.get(Field::Answered);
-        Ok(FlushMark { answered, losses, session: self.session })
+        Ok(self.mark())
+    }
+
+    /// Marks the changes that a flush covers which no client has requested: it reports no loss.
+    pub fn mark(&self) -> FlushMark {
+        FlushMark {
+            answered: self.table.get(Field::Answered),
+            losses: self.table.get(Field::Losses),
+            session: self.session,
+        }
     }
 
     /// Handles the answer to a flush. `is_done`: without an error of the server.
