@@ -12,11 +12,12 @@
 use crate::backing_records::BackingRecords;
 use crate::failure::{Exit, Failure};
 use crate::memory::{geometry_for, memory_failure};
-use crate::node::{Identity, OpenNode};
+use crate::node::{Identity, OpenNode, export_key};
 use crate::planted::{Bug, planted};
 use block::{CacheSpec, SECTOR, Spec};
 use cache::{Arena, Cache, CleanBlocks, Geometry, Settings, Shared};
 use holder::{Busy, Doubts, Keeper, RetainedVolume};
+use host::File;
 use lane::Lane;
 use ring::{Fence, Ring, SharedMemory};
 use std::io;
@@ -44,6 +45,7 @@ pub struct Keep {
 pub fn retention_key(spec: &Spec) -> Option<String> {
     spec.chain().find_map(|part| match part {
         Spec::File { path, .. } => holder::key_at(path).ok(),
+        Spec::Nbd { uri, .. } => Some(export_key(uri)),
         _ => None,
     })
 }
@@ -116,9 +118,10 @@ impl Keep {
         &self,
         volume: &str,
         identity: &Identity,
-        backing: &[BorrowedFd<'_>],
+        backing: &[File],
         memory: &SharedMemory,
     ) -> Result<Keeper, Failure> {
+        let backing: Vec<_> = backing.iter().map(|file| file.as_fd()).collect();
         let retained = RetainedVolume {
             volume: volume.to_owned(),
             backing: identity.name.clone(),
@@ -126,7 +129,7 @@ impl Keep {
             is_recorded: true,
         };
         let started =
-            Keeper::start(&self.runtime, &retained, memory.file(), backing, &self.program);
+            Keeper::start(&self.runtime, &retained, memory.file(), &backing, &self.program);
         started.map_err(|error| {
             let what = "no holder for its memory could be started (--no-holder serves without \
                         one: a kill then loses unflushed writes)";
@@ -301,6 +304,14 @@ impl Retained {
     pub(crate) fn backing_clones(&self) -> io::Result<Vec<OwnedFd>> {
         self.backing.iter().map(OwnedFd::try_clone).collect()
     }
+}
+
+/// Has other descriptors of a volume's backing retained.
+pub(crate) fn exchange(keeper: &Keeper, volume: &str, backing: &[File]) -> Result<(), Failure> {
+    let backing: Vec<_> = backing.iter().map(|file| file.as_fd()).collect();
+    keeper.exchange(&backing).map_err(|error| {
+        retention_failure("its holder does not retain its connections", volume, &error)
+    })
 }
 
 /// Waits for the I/O of the memory's earlier owner, and makes a later owner wait for ours.

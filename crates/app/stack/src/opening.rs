@@ -211,12 +211,32 @@ impl<'a> Opening<'a> {
             Some((keep, retained)) => self.open_retained(backing, keep, retained)?,
             None => self.open_with(backing, backing.is_read_only(), None)?,
         };
+        self.check_holder(&*node, &backing.name(), is_bottom)?;
         if let Some(identity) = node.identity() {
             self.records.find(&identity);
         }
         self.lanes_max = self.lanes_max.into_iter().chain(node.lanes_max()).min();
         self.notes.extend(notes);
         Ok(node)
+    }
+
+    /// Refuses a backing that is written only with a holder if there would be none.
+    fn check_holder(
+        &self,
+        node: &dyn OpenNode,
+        name: &str,
+        is_bottom: bool,
+    ) -> Result<(), Failure> {
+        let has_one = self.cache.is_some() && self.flags.keep.is_some() && is_bottom;
+        if has_one || !node.needs_holder() {
+            return Ok(());
+        }
+        let message = format!(
+            "{name}: is written only with a cache and its holder, which retain the changes that \
+             are under way when the process is killed; give --memory a size, leave out \
+             --no-holder, and serve it outside pools and stripes; or add --read-only"
+        );
+        Err(Failure::new(Exit::Usage, message))
     }
 
     fn open_with(

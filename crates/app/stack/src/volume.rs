@@ -3,10 +3,10 @@
 use crate::backing_records::{BackingRecords, Loss};
 use crate::failure::{Exit, Failure};
 use crate::flags::OpenFlags;
-use crate::keep::Keep;
+use crate::keep::{self, Keep};
 use crate::node::{Attached, CacheNode, Identity, ModelNode, OpenNode, PoolNode, Unkept};
 use crate::opening::{Backings, Opening};
-use crate::shared::SharedHalves;
+use crate::shared::{SharedHalves, now_ns};
 use block::Spec;
 use cache::Shared;
 use holder::Keeper;
@@ -29,6 +29,8 @@ pub struct Volume {
     name: String,
     read_only: bool,
     keeper: RefCell<Option<Keeper>>,
+    /// Version of the descriptors that the keeper retains.
+    kept_version: Cell<u64>,
     /// Whether the keeper updates the record when it ends; one of an older version does not.
     is_recorded: Cell<bool>,
     records: Rc<BackingRecords>,
@@ -90,6 +92,8 @@ impl Volume {
             name: flags.name,
             read_only: flags.read_only,
             keeper: RefCell::new(keeper),
+            // Those of the opening are exchanged if they have changed since.
+            kept_version: Cell::new(0),
             is_recorded: Cell::new(is_recorded),
             records,
             absorbs: Cell::new(may_absorb),
@@ -243,6 +247,7 @@ impl Volume {
         let (Some(identity), Ok(backing)) = (self.node().identity(), self.node().keepable()) else {
             return Ok(());
         };
+        self.kept_version.set(self.node().keepable_version());
         let again = keep.start(&self.name, &identity, &backing, memory)?;
         // Nothing else has written to the backing while this process served it.
         let _ = again.watch();
@@ -252,6 +257,26 @@ impl Volume {
         // names this memory.
         let _ = self.record();
         Ok(())
+    }
+
+    /// Has the present descriptors of the backing retained, if they have changed.
+    ///
+    /// # Errors
+    /// The holder does not answer: it retains those before.
+    pub fn keep_changed(&self) -> Result<(), Failure> {
+        let version = self.node().keepable_version();
+        let keeper = self.keeper.borrow();
+        let (Some(keeper), Ok(backing)) = (&*keeper, self.node().keepable()) else { return Ok(()) };
+        if self.kept_version.replace(version) == version {
+            return Ok(());
+        }
+        keep::exchange(keeper, &self.name, &backing)
+    }
+
+    /// Returns the time of the monotonic clock from which on no request of an ended connection can
+    /// reach the backing any more. None: that is so now.
+    pub fn settled_at(&self) -> Option<u64> {
+        self.node().settled_at(now_ns())
     }
 
     /// Takes the connection to the holder of the memory out of the volume.

@@ -17,7 +17,7 @@
 //! the background with its buffer.
 //!
 //! [`client`] is the other side: a core without I/O, and a connection over a socket for tests and
-//! tools.
+//! tools. [`fence`] decides which changes a client may send to an export, and when.
 //!
 //! PROTOCOL.md, in the directory of this crate, links each requirement of the protocol document to
 //! its test.
@@ -30,6 +30,7 @@ mod connection;
 mod connection_limit;
 mod end;
 mod exports;
+pub mod fence;
 mod handshake;
 mod inbox;
 mod options;

@@ -219,7 +219,7 @@ fn play<F: Future<Output = ()> + 'static>(
         };
         dialler.servers.borrow_mut().extend(servers);
         let shared = LinkShared::new(agreed);
-        let link = Stack::new(&acting, Link::attach(&acting, dialler, &shared));
+        let link = Stack::new(&acting, Link::attach(&acting, dialler, None, &shared));
         act(Scene { lane: acting, link, shared, dials }).await;
         flag.set(true);
     };

@@ -121,6 +121,17 @@ impl Keeper {
         }
     }
 
+    /// Has other descriptors of the backing retained from now on, instead of those before.
+    ///
+    /// # Errors
+    /// The keeper does not answer, or is of an earlier version: it retains those before.
+    pub fn exchange(&self, backing: &[BorrowedFd<'_>]) -> io::Result<()> {
+        match &self.0 {
+            Kind::Process(process) => process.exchange(backing),
+            Kind::Systemd(store) => store.exchange(backing),
+        }
+    }
+
     /// Announces to a holder that this process is about to take over its memory or mount: requests
     /// to the mount wait, and clean blocks stay. None: there is no holder.
     ///

@@ -28,8 +28,9 @@
 //!                                                     or the image was deleted --------> gone
 //! ```
 //!
-//! With nothing but clean blocks it stays for [`HolderOptions::clean_max`], so that a daemon that is
-//! restarted finds them; longer if a daemon that starts has sent `approach`.
+//! With nothing but clean blocks, or connections to the server of a backing, it stays for
+//! [`HolderOptions::clean_max`], so that a daemon that is restarted finds them; longer if a daemon
+//! that starts has sent `approach`.
 //!
 //! The daemon starts it as the hidden command `hold`, with one end of a socket pair as its stdin.
 //! That process starts the program once more in a new session and exits, so that the holder has no
@@ -48,6 +49,8 @@
 //!   with arena and backing, and `image`: what is known about other writers; or `busy {pid}`.
 //! - `watch`. The owner, once its clean blocks equal the image: before it serves. `accepted`; or
 //!   `opened`: another program has opened the image since `take`, so nothing is watched.
+//! - `exchange`, with a backing. The owner of a volume: these descriptors are retained instead of
+//!   those before. `accepted`.
 //! - `release`. The owner. `done`, and the holder ends.
 //! - `status`. Any. `status {...}`.
 //! - `look`. Any. `kept`, with the arena, without becoming the owner.

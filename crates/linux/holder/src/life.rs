@@ -10,7 +10,7 @@ use crate::key;
 use crate::packet::{self, DESCRIPTORS, PACKET_BYTES, Received};
 use crate::pid::own_pid;
 use crate::record::{self, Records};
-use crate::retained::RetainedVolume;
+use crate::retained::{BACKING_MAX, RetainedVolume};
 use crate::survey::{self, Contents, Survey};
 use crate::warn::warn;
 use crate::wire::{Answer, Ask, Status, encode};
@@ -223,10 +223,11 @@ impl Holder<'_> {
                 );
                 self.refuse(index, most)
             }
-            // Descriptors from a connection are never used: they are closed here.
-            Ok(Received::Packet(bytes, _)) => {
+            // Descriptors that come with any other request are not used: they are closed here.
+            Ok(Received::Packet(bytes, descriptors)) => {
                 self.connections.mark_active(index);
                 match serde_json::from_slice(&buffer[..bytes]) {
+                    Ok(Ask::Exchange) => self.exchange(index, descriptors),
                     Ok(ask) => self.answer(index, ask),
                     Err(error) => self.refuse(index, format!("unknown request: {error}")),
                 }
@@ -287,7 +288,21 @@ impl Holder<'_> {
                 None => self.give_up("an operator requested it"),
             },
             Ask::Keep { .. } => self.refuse(index, "this holder already has a volume".to_owned()),
+            Ask::Exchange => unreachable!("it is handled with its descriptors"),
         }
+    }
+
+    /// Retains other descriptors of the backing, for its owner.
+    fn exchange(&mut self, index: usize, backing: Vec<OwnedFd>) -> Life {
+        if !self.connections.get(index).is_owner || self.absence.is_some() {
+            return self.refuse(index, "only the owner of a volume can exchange these".to_owned());
+        }
+        if backing.is_empty() || backing.len() > BACKING_MAX {
+            let most = format!("a backing has at least one descriptor and at most {BACKING_MAX}");
+            return self.refuse(index, most);
+        }
+        self.backing = backing;
+        self.send(index, &Answer::Accepted, Attachment::Nothing)
     }
 
     fn take(&mut self, index: usize, pid: i32) -> Life {
@@ -358,7 +373,11 @@ impl Holder<'_> {
             && !contents.is_worth_keeping()
         {
             self.record_nothing_missing();
-            if contents.clean_blocks == 0 || !self.watch.is_on() {
+            let has_clean = contents.clean_blocks > 0 && self.watch.is_on();
+            // The next daemon reads answers from the connections to a server, and so needs not wait
+            // for changes that are under way.
+            let has_connections = self.backing.len() > 1;
+            if !has_clean && !has_connections {
                 return Ends;
             }
             self.clean_end = Some(Deadline::after(self.clean_max));

@@ -232,6 +232,15 @@ impl Process {
         }
     }
 
+    /// Has other descriptors of the backing retained.
+    pub(crate) fn exchange(&self, backing: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let deadline = Deadline::after(ANSWER_MAX);
+        match packet::ask(&self.socket, &Ask::Exchange, backing, deadline)? {
+            (Answer::Accepted, _) => Ok(()),
+            (other, _) => Err(unexpected(other)),
+        }
+    }
+
     /// Makes the holder answer for the mount although this process has not ended yet.
     pub(crate) fn leave(&self) -> io::Result<()> {
         self.order(&Ask::Leave)

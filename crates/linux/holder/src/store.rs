@@ -144,6 +144,20 @@ impl Store {
         Ok(Store { key: retained.key.clone(), count })
     }
 
+    /// Stores other descriptors of the backing, and waits until the manager has them.
+    pub(crate) fn exchange(&self, backing: &[BorrowedFd<'_>]) -> io::Result<()> {
+        for (number, &descriptor) in backing.iter().enumerate() {
+            let name = backing_name(&self.key, number);
+            notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), None)?;
+            notify(&format!("FDSTORE=1\nFDNAME={name}\nFDPOLL=0"), Some(descriptor))?;
+        }
+        for number in backing.len()..BACKING_MAX {
+            let name = backing_name(&self.key, number);
+            notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), None)?;
+        }
+        barrier()
+    }
+
     /// Removes all descriptors of the volume from the store.
     pub(crate) fn release(self) -> io::Result<()> {
         remove(&self.key)?;

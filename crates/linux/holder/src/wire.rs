@@ -72,6 +72,8 @@ pub(crate) enum Ask {
     Approach,
     /// The owner's clean blocks equal the image from now on.
     Watch,
+    /// Other descriptors of the backing, which come with the packet.
+    Exchange,
     Release,
     Status,
     Look,

@@ -307,6 +307,10 @@ impl VolumeServices {
         match result {
             Err(error) => Err(service.not_drained(error)),
             Ok(()) => {
+                // The next process starts without the state of the ended connections.
+                while let Some(until_ns) = service.volume.settled_at() {
+                    lane.sleep_until(until_ns).await;
+                }
                 service.volume.release();
                 let is_attached = self.devices.has(&service.name);
                 service.volume.end_record(is_attached);

@@ -82,6 +82,9 @@ impl Watch {
             if stopped {
                 return;
             }
+            if let Err(failure) = self.service.volume.keep_changed() {
+                crate::complain!(volume = name, "overdrive: {failure}");
+            }
             either(self.service.ended.after(seen), lane.sleep_until(lane.now() + PERIOD_NS)).await;
         }
     }
@@ -111,6 +114,10 @@ impl Watch {
             either(self.ring.readable(&socket), self.service.ended.after(seen)).await;
             if is_over() {
                 return;
+            }
+            // The answer to a request was readable.
+            if self.service.volume.is_kept() {
+                continue;
             }
             let name = &self.service.name;
             match self.service.volume.keep_again() {

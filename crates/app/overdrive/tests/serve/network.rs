@@ -4,66 +4,13 @@ use crate::common::{
     Server, captive, have, have_libnbd, image, place, python, run, serve, wait_until,
 };
 use crate::dice::scaled;
+use crate::exporter::Remote;
 use crate::home::Home;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
-
-/// A server of another program, at a unix socket.
-pub(crate) struct Remote {
-    child: Option<Child>,
-    program: &'static str,
-    arguments: Vec<String>,
-    directory: TempDir,
-}
-
-impl Remote {
-    /// Starts a program. `@` in its arguments is the socket.
-    pub(crate) fn start(program: &'static str, arguments: &[&str]) -> Remote {
-        let directory = tempfile::Builder::new().prefix("od").tempdir_in("/tmp").expect("room");
-        let socket = directory.path().join("socket").display().to_string();
-        let arguments = arguments.iter().map(|text| text.replace('@', &socket)).collect();
-        let mut remote = Remote { child: None, program, arguments, directory };
-        remote.revive();
-        remote
-    }
-
-    pub(crate) fn nbdkit(arguments: &[&str]) -> Remote {
-        Remote::start("nbdkit", &[&["-f", "-U", "@"], arguments].concat())
-    }
-
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.directory.path().join("socket")
-    }
-
-    fn uri(&self) -> String {
-        format!("nbd+unix:///?socket={}", self.socket().display())
-    }
-
-    fn kill(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
-        child.kill().expect("ours");
-        child.wait().expect("ours");
-        let _ = fs::remove_file(self.socket());
-    }
-
-    fn revive(&mut self) {
-        let mut command = Command::new(self.program);
-        command.args(&self.arguments).stdout(Stdio::null()).stderr(Stdio::null());
-        self.child = Some(command.spawn().expect("it is installed"));
-        wait_until("it listens", || UnixStream::connect(self.socket()).is_ok());
-    }
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
 
 const MIB: u64 = 24;
 
@@ -266,9 +213,6 @@ fn exports_that_cannot_be_served_are_named() {
     if !have(&["nbdkit"]) {
         return;
     }
-    let remote = Remote::nbdkit(&["memory", "16M"]);
-    serve(remote.uri(), &["--run", "exit 99"])
-        .refused(2, &["only reads", "--read-only", "nbdfuse"]);
     let odd = Remote::nbdkit(&["memory", "1000"]);
     serve(odd.uri(), &["--read-only", "--run", "exit 99"]).refused(2, &["no multiple of 512"]);
     let origin = Server::start("ram:1M", &["--name", "disk"]);

@@ -2,8 +2,9 @@
 
 use crate::common::{Server, have, image, place, run, serve, wait_until};
 use crate::confined::assert_filtered;
+use crate::exporter::Remote;
 use crate::home::Home;
-use crate::network::{self, Remote, is_same};
+use crate::network::{self, is_same};
 use authority::{Authority, EXPIRED, Side, VALID};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

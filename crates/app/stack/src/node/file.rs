@@ -3,9 +3,9 @@
 use super::{Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept};
 use crate::failure::Failure;
 use block::{Limits, Size, Stack};
-use host::{Claim, Claimed, Direct, FileVolume, Intent, Lock, OpenOptions};
+use host::{Claim, Claimed, Direct, File, FileVolume, Intent, Lock, OpenOptions};
 use ring::{FileBackend, Ring};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -119,8 +119,8 @@ impl OpenNode for FileNode {
         Some(identity_of(&self.0))
     }
 
-    fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
-        Ok(vec![self.0.file().as_fd()])
+    fn keepable(&self) -> Result<Vec<File>, Unkept> {
+        Ok(vec![self.0.file().clone()])
     }
 
     fn is_locked(&self) -> bool {

@@ -2,8 +2,8 @@
 
 use super::{Attached, OpenNode, Unkept};
 use block::{Block, Limits, Null, Ram, Stack};
+use host::File;
 use ring::Ring;
-use std::os::fd::BorrowedFd;
 
 /// Memory; its contents are lost when the process ends.
 pub(crate) struct RamNode(pub(crate) Ram);
@@ -30,7 +30,7 @@ impl OpenNode for NullNode {
         Attached { stack: Stack::new(ring.lane(), self.0.clone()), cache: None }
     }
 
-    fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
+    fn keepable(&self) -> Result<Vec<File>, Unkept> {
         Err(Unkept::Empty)
     }
 }

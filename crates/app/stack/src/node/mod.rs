@@ -21,6 +21,8 @@ mod layer;
 mod memory;
 mod model;
 mod nbd;
+mod nbd_way;
+mod nbd_writing;
 mod pool;
 mod stripe;
 
@@ -30,19 +32,19 @@ pub(crate) use file::FileBacking;
 pub(crate) use layer::open as open_layer;
 pub(crate) use memory::{NullNode, RamNode};
 pub(crate) use model::{ModelNode, open as open_model};
-pub(crate) use nbd::NbdBacking;
 pub use nbd::unreachable_export;
+pub(crate) use nbd::{NbdBacking, export_key};
 pub use pool::create_pool;
 pub(crate) use pool::{PoolNode, open as open_pool};
 pub(crate) use stripe::open as open_stripe;
 
 use ::cache::Cache;
 use block::{Limits, Stack};
+use host::File;
 use ring::Ring;
 use std::any::Any;
 use std::fmt;
 use std::io;
-use std::os::fd::BorrowedFd;
 
 /// A volume's stack on one lane.
 pub struct Attached {
@@ -134,9 +136,29 @@ pub trait OpenNode: Any + Send + Sync {
     ///
     /// # Errors
     /// The reason why it cannot be retained.
-    fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
+    fn keepable(&self) -> Result<Vec<File>, Unkept> {
         only_child(self.children(), self.is_of_several())
             .map_or(Err(Unkept::Process), OpenNode::keepable)
+    }
+
+    /// Whether it may be written only if a holder retains its descriptors ([`Self::keepable`])
+    /// together with the memory of a cache: a process that is killed would otherwise leave requests
+    /// about which the next one knows nothing.
+    fn needs_holder(&self) -> bool {
+        false
+    }
+
+    /// Returns a number that changes when [`Self::keepable`] does. A layer returns that of its
+    /// child.
+    fn keepable_version(&self) -> u64 {
+        only_child(self.children(), self.is_of_several()).map_or(0, OpenNode::keepable_version)
+    }
+
+    /// Returns the time of the monotonic clock from which on no request of an ended connection can
+    /// reach the backing any more. None: that is so now. A layer returns that of its child.
+    fn settled_at(&self, now_ns: u64) -> Option<u64> {
+        let child = only_child(self.children(), self.is_of_several());
+        child.and_then(|child| child.settled_at(now_ns))
     }
 
     /// Whether this process has a lock on it that all programs of all machines see which use it and

@@ -1,19 +1,18 @@
-//! An export of an NBD server, which is only read: the backing before it is open, and the node.
+//! An export of an NBD server: the backing before it is open, and the node.
 
+use super::nbd_way::{Role, Way};
+use super::nbd_writing::WrittenExport;
 use super::{Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept};
 use crate::failure::{Exit, Failure};
 use crate::target::absolute;
 use block::{Limits, Stack, stable_hash};
-use lane::Lock;
+use host::File;
 use nbd::client::{
-    ATTEMPT_NS, Agreed, Dial, Dialled, ExportAddress, Fault, Link, LinkShared, Resolved,
-    ServerSocket, Wish, dial, refusal,
+    ATTEMPT_NS, Agreed, Dial, Dialled, ExportAddress, Fault, Link, LinkShared, WriteDials, refusal,
 };
-use nbd::codec::{ALLOCATION_CONTEXT, NBD_FLAG_READ_ONLY};
+use nbd::codec::{NBD_FLAG_CAN_MULTI_CONN, NBD_FLAG_READ_ONLY, NBD_FLAG_SEND_DF};
 use ring::{Ring, Socket};
 use std::io::{self, ErrorKind};
-use std::net::ToSocketAddrs;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use tls::{ClientTls, MaybeTls};
 
@@ -33,16 +32,15 @@ impl Backing for NbdBacking {
     }
 
     fn key(&self) -> Option<String> {
-        // Nothing is retained for a backing that is only read.
-        None
+        Some(export_key(&self.uri))
     }
 
-    fn open(&self, ring: &Ring, _is_read_only: bool, _former: Former) -> Opening {
-        let (uri, read_only, ring) = (self.uri.clone(), self.read_only, ring.clone());
+    fn open(&self, ring: &Ring, is_read_only: bool, former: Former) -> Opening {
+        let (uri, ring) = (self.uri.clone(), ring.clone());
         Box::pin(async move {
-            let mut node = open(&uri, read_only, &ring).await?;
+            let mut node = open(&uri, is_read_only, &ring, former).await?;
             // It is closed immediately.
-            let second = node.way.connect(&ring, SECOND_NS).await;
+            let second = node.way.connect(&ring, Role::Reads, SECOND_NS).await;
             node.is_single = second.is_err();
             let notes = second.err().map(|error| {
                 format!(
@@ -56,34 +54,95 @@ impl Backing for NbdBacking {
     }
 
     fn is_read_only(&self) -> bool {
-        true
+        self.read_only
     }
 }
 
-async fn open(uri: &str, read_only: bool, ring: &Ring) -> Result<NbdNode, Failure> {
+async fn open(
+    uri: &str,
+    is_read_only: bool,
+    ring: &Ring,
+    former: Former,
+) -> Result<NbdNode, Failure> {
     let usage = |text: &str| Failure::new(Exit::Usage, format!("{uri}: {text}"));
     let address = ExportAddress::parse(uri).map_err(usage)?;
     let unreachable = |error| unreachable_export(uri, &error);
     let tls = open_tls(&address).map_err(|why| usage(&why))?;
     let way = Way::new(&address, tls).map_err(unreachable)?;
-    let dialled = way.connect(ring, ATTEMPT_NS).await.map_err(unreachable)?;
+    let dialled = way.connect(ring, Role::Reads, ATTEMPT_NS).await.map_err(unreachable)?;
     let agreed = dialled.agreed.clone();
-    if !read_only && !agreed.can(NBD_FLAG_READ_ONLY) {
-        return Err(usage(
-            "this version only reads NBD exports: add --read-only; to write, mount the export as \
-             a file with 'nbdfuse FILE URI' and serve that file",
-        ));
-    }
     if let Some(why) = refusal(&agreed) {
         return Err(usage(&format!("the export {why}")));
     }
-    way.spare.with(|spare| *spare = Some(dialled));
-    // The same from any working directory.
-    let (name, key) = (uri.to_owned(), stable_hash(absolute(uri).bytes()));
-    let identity =
-        Identity { key: format!("nbd-{key:016x}"), number: key, birth: String::new(), name };
-    let (shared, way) = (LinkShared::new(agreed), Arc::new(way));
-    Ok(NbdNode { identity, shared, way, is_single: false })
+    let identity = identity_of(uri);
+    let written = match is_read_only || agreed.can(NBD_FLAG_READ_ONLY) {
+        true => None,
+        false => Some(Arc::new(open_written(uri, ring, &way, &agreed, &identity, former).await?)),
+    };
+    way.set_spare(dialled);
+    let shared = match &written {
+        Some(written) => LinkShared::written(agreed, written.writing.clone()),
+        None => LinkShared::new(agreed),
+    };
+    Ok(NbdNode { identity, shared, way: Arc::new(way), written, is_single: false })
+}
+
+/// Opens the part of an export that is needed to write it.
+async fn open_written(
+    uri: &str,
+    ring: &Ring,
+    way: &Way,
+    agreed: &Agreed,
+    identity: &Identity,
+    former: Former,
+) -> Result<WrittenExport, Failure> {
+    let usage = |text: &str| Failure::new(Exit::Usage, format!("{uri}: {text}"));
+    // Keys of TLS end with a process, so the next one could not read the answers that are left.
+    if way.is_encrypted() {
+        return Err(usage(
+            "this version only reads exports over TLS: add --read-only; to write, mount the export \
+             as a file with 'nbdfuse FILE URI' and serve that file",
+        ));
+    }
+    if !agreed.can(NBD_FLAG_CAN_MULTI_CONN) {
+        return Err(usage(
+            "its server does not promise that several connections show the same contents \
+             (multi-conn): let it accept several connections (qemu-nbd --shared=8, nbdkit \
+             --filter=multi-conn), or add --read-only",
+        ));
+    }
+    let mut simple = Agreed { structured: false, contexts: Vec::new(), ..agreed.clone() };
+    // This flag belongs to structured replies.
+    simple.export.flags &= !NBD_FLAG_SEND_DF;
+    let Former { kept, was_served } = former;
+    if let Some(kept) = kept {
+        // Its connections are used, or made when they are needed.
+        return WrittenExport::adopt(ring, simple, kept);
+    }
+    let written = WrittenExport::fresh(ring, simple, was_served(identity))?;
+    written.connect(ring, way, SECOND_NS).await.map_err(|error| {
+        usage(&format!(
+            "its server accepts fewer than three connections ({error}), which are needed to write \
+             it: let it accept more (qemu-nbd --shared=8), or add --read-only"
+        ))
+    })?;
+    Ok(written)
+}
+
+/// Returns the identity of an export, which is its URI.
+fn identity_of(uri: &str) -> Identity {
+    let (key, number) = (export_key(uri), export_number(uri));
+    Identity { key, number, birth: String::new(), name: uri.to_owned() }
+}
+
+/// Returns the key of an export.
+pub(crate) fn export_key(uri: &str) -> String {
+    format!("nbd-{:016x}", export_number(uri))
+}
+
+/// The same from any working directory.
+fn export_number(uri: &str) -> u64 {
+    stable_hash(absolute(uri).bytes())
 }
 
 /// Reads the certificates for an address. None: it is not encrypted.
@@ -110,75 +169,51 @@ pub fn unreachable_export(uri: &str, error: &io::Error) -> Failure {
     Failure::new(exit, format!("{uri}: cannot reach the export: {error}; {mend}"))
 }
 
-/// The way to a server.
-struct Way {
-    /// Addresses of the server, as they were found at the start.
-    addresses: Vec<Resolved>,
-    wish: Wish,
-    tls: Option<ClientTls>,
-    /// The connection of the opening, for the first lane that needs one.
-    spare: Lock<Option<Dialled>>,
-}
-
-impl Way {
-    fn new(address: &ExportAddress, tls: Option<ClientTls>) -> io::Result<Way> {
-        let addresses = match &address.socket {
-            ServerSocket::Unix(path) => vec![Resolved::Unix(path.clone())],
-            ServerSocket::Tcp { host, port } => {
-                (host.as_str(), *port).to_socket_addrs()?.map(Resolved::Tcp).collect()
-            }
-        };
-        let wish = Wish {
-            export: address.export.clone(),
-            sizes: true,
-            structured: true,
-            contexts: vec![ALLOCATION_CONTEXT.to_owned()],
-        };
-        Ok(Way { addresses, wish, tls, spare: Lock::new(None) })
-    }
-
-    /// Connects to the first of the addresses that answers within `limit_ns`.
-    async fn connect(&self, ring: &Ring, limit_ns: u64) -> io::Result<Dialled> {
-        let tls = self.tls.as_ref();
-        // Without usable new certificates, the former ones are used, until the server refuses them.
-        let _ = tls.map(ClientTls::renew);
-        let mut failed = io::Error::from(ErrorKind::NotFound);
-        for address in &self.addresses {
-            match dial(ring.lane(), address, self.wish.clone(), tls, limit_ns).await {
-                Ok(connected) => return Ok(connected),
-                Err(error) => failed = error,
-            }
-        }
-        Err(failed)
-    }
-}
-
 /// The way to a server, from one lane.
 struct LaneWay {
     ring: Ring,
     way: Arc<Way>,
+    role: Role,
+    written: Option<Arc<WrittenExport>>,
+}
+
+impl LaneWay {
+    async fn connect(&self) -> Option<Dialled> {
+        let (Some(written), Role::Changes | Role::Anchor) = (&self.written, self.role) else {
+            return match self.way.spare() {
+                Some(spare) => Some(spare),
+                None => self.way.connect(&self.ring, self.role, ATTEMPT_NS).await.ok(),
+            };
+        };
+        if let Some(spare) = written.spare(self.role) {
+            return Some(spare);
+        }
+        written.abort(self.role);
+        let dialled = self.way.connect(&self.ring, self.role, ATTEMPT_NS).await.ok()?;
+        let socket = written.register(self.role, dialled.socket).ok()?;
+        Some(Dialled { socket, ..dialled })
+    }
 }
 
 impl Dial for LaneWay {
     type Wire = MaybeTls<Socket>;
 
     async fn dial(&self) -> Option<(MaybeTls<Socket>, Agreed)> {
-        let Dialled { socket, session, agreed } = match self.way.spare.with(Option::take) {
-            Some(spare) => spare,
-            None => self.way.connect(&self.ring, ATTEMPT_NS).await.ok()?,
-        };
+        let Dialled { socket, session, agreed } = self.connect().await?;
         let socket = Socket::to_server(&self.ring, Arc::new(socket));
         Some((MaybeTls::new(socket, session), agreed))
     }
 }
 
-/// An export that is only read. Each lane has a connection of its own.
+/// An export. Each lane has a connection of its own for reads; one lane carries all changes.
 struct NbdNode {
     identity: Identity,
     shared: Arc<LinkShared>,
     way: Arc<Way>,
     /// Whether the server accepts one connection only.
     is_single: bool,
+    /// None: it is only read.
+    written: Option<Arc<WrittenExport>>,
 }
 
 impl OpenNode for NbdNode {
@@ -187,8 +222,14 @@ impl OpenNode for NbdNode {
     }
 
     fn attach(&self, ring: &Ring) -> Attached {
-        let way = LaneWay { ring: ring.clone(), way: self.way.clone() };
-        let link = Link::attach(ring.lane(), way, &self.shared);
+        let way = |role| LaneWay {
+            ring: ring.clone(),
+            way: self.way.clone(),
+            role,
+            written: self.written.clone(),
+        };
+        let dials = WriteDials { changes: way(Role::Changes), anchor: way(Role::Anchor) };
+        let link = Link::attach(ring.lane(), way(Role::Reads), Some(dials), &self.shared);
         Attached { stack: Stack::new(ring.lane(), link), cache: None }
     }
 
@@ -200,8 +241,27 @@ impl OpenNode for NbdNode {
         self.is_single.then_some(1)
     }
 
-    fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
-        Err(Unkept::OnlyRead)
+    fn keepable(&self) -> Result<Vec<File>, Unkept> {
+        match &self.written {
+            Some(written) => Ok(written.keepable()),
+            None => Err(Unkept::OnlyRead),
+        }
+    }
+
+    fn needs_holder(&self) -> bool {
+        self.written.is_some()
+    }
+
+    fn keepable_version(&self) -> u64 {
+        self.written.as_ref().map_or(0, |written| written.version())
+    }
+
+    fn settled_at(&self, now_ns: u64) -> Option<u64> {
+        self.written.as_ref()?.writing.peek(|fence| fence.settled_at(now_ns))
+    }
+
+    fn fence(&self) -> io::Result<()> {
+        self.written.as_ref().map_or(Ok(()), WrittenExport::settle_former)
     }
 
     fn health(&self) -> Health {

@@ -7,11 +7,10 @@ use crate::failure::{Exit, Failure};
 use crate::setup_lane::SetupLane;
 use crate::target::check_member;
 use block::{Limits, Size, Stack};
-use host::{FileVolume, Intent, OpenOptions};
+use host::{File, FileVolume, Intent, OpenOptions};
 use pool::{Layout, MissingDevice, PoolShared, Reason, Refusal};
 use ring::{FileBackend, Ring};
 use std::io::Read;
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -73,7 +72,7 @@ impl OpenNode for PoolNode {
         true
     }
 
-    fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
+    fn keepable(&self) -> Result<Vec<File>, Unkept> {
         Err(Unkept::Several)
     }
 }

@@ -3,8 +3,8 @@
 use super::{Attached, OpenNode, Unkept};
 use crate::failure::{Exit, Failure};
 use block::{Limits, Size, Stack};
+use host::File;
 use ring::Ring;
-use std::os::fd::BorrowedFd;
 
 /// The members of a stripe.
 pub(crate) struct StripeNode {
@@ -45,7 +45,7 @@ impl OpenNode for StripeNode {
         true
     }
 
-    fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
+    fn keepable(&self) -> Result<Vec<File>, Unkept> {
         Err(Unkept::Several)
     }
 }

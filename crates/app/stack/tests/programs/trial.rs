@@ -18,7 +18,7 @@ use stack::{
 };
 use std::fs::{self, File};
 use std::io::{self, BufRead};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -36,7 +36,7 @@ struct Remote {
 
 struct RemoteNode {
     volume: Arc<FileVolume>,
-    session: OwnedFd,
+    session: host::File,
     directory: PathBuf,
     is_renamed_at_will: bool,
 }
@@ -85,6 +85,7 @@ impl Backing for Remote {
                 None => FileVolume::open_waiting(&path, options, 2_000)?,
             };
             let session = log_in(&directory, kept.next())?;
+            let session = Arc::new(session);
             let node = RemoteNode { volume, session, directory, is_renamed_at_will };
             Ok(Opened { node: Box::new(node), notes: Vec::new() })
         })
@@ -107,10 +108,10 @@ impl OpenNode for RemoteNode {
         Some(Identity { key, number: 4711, birth: String::new(), name })
     }
 
-    fn keepable(&self) -> Result<Vec<BorrowedFd<'_>>, Unkept> {
+    fn keepable(&self) -> Result<Vec<host::File>, Unkept> {
         match self.is_renamed_at_will {
             true => Err(Unkept::Other("its server may give it another name".to_owned())),
-            false => Ok(vec![self.volume.file().as_fd(), self.session.as_fd()]),
+            false => Ok(vec![self.volume.file().clone(), self.session.clone()]),
         }
     }
 

@@ -12,25 +12,35 @@
 
 mod address;
 mod blocking;
+mod changes;
 mod channel;
 mod checks;
 mod dial;
 mod fault;
+mod ferry;
+mod former;
+mod line;
 mod link;
 mod negotiation;
 mod remote;
 mod remote_limits;
 mod replies;
+mod shared;
 mod stretches;
 mod under_way;
+mod writing;
 
 pub use address::{AddressTls, ExportAddress, NBD_PORT, ServerSocket, percent_encode};
 pub use blocking::Connection;
+pub use changes::WriteDials;
 pub use dial::{ATTEMPT_NS, Dialled, Resolved, dial};
 pub use fault::Fault;
-pub use link::{Damage, Dial, Link, LinkShared, RECONNECT_NS};
+pub use former::{flush_again, read_answers};
+pub use link::{Link, RECONNECT_NS};
 pub use negotiation::{Agreed, Negotiation, Wish};
 pub use remote::{IN_FLIGHT_MAX, Remote};
 pub use remote_limits::refusal;
 pub use replies::{Event, Replies, STATUS_BYTES_MAX};
+pub use shared::{Damage, Dial, LinkShared};
 pub use under_way::{PIECES_MAX, UnderWay};
+pub use writing::Writing;

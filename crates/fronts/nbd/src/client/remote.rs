@@ -29,7 +29,10 @@ const STAGE_BYTES: usize = 1 << 20;
 /// Maximum number of requests in flight on a connection. Servers execute far fewer at a time.
 pub const IN_FLIGHT_MAX: usize = 128;
 /// Maximum length of requests other than reads and writes, as lengths have 32 bits.
-const RANGE_SECTORS: u32 = 1 << 21;
+pub(super) const RANGE_SECTORS: u32 = 1 << 21;
+/// Bits of a cookie for the request's place in this client; those above them carry its tag.
+pub(super) const TAG_SHIFT: u32 = 8;
+const _: () = assert!(IN_FLIGHT_MAX <= 1 << TAG_SHIFT);
 
 const LOST: Error = Error::new(Kind::Io, "reach the NBD server: the connection has ended");
 pub(super) const NONSENSE: Error =
@@ -46,10 +49,23 @@ enum Payload {
     Extents(Extents),
 }
 
+/// Returns the place in this client of the request with this cookie.
+fn place(cookie: u64) -> usize {
+    (cookie & ((1 << TAG_SHIFT) - 1)) as usize
+}
+
 /// A request that was sent or queued.
 struct PendingRequest {
     ticket: u64,
     payload: Payload,
+}
+
+/// The kind of a request, and the tag of its cookie.
+#[derive(Clone, Copy)]
+struct Order {
+    command: u16,
+    flags: u16,
+    tag: u32,
 }
 
 /// A request in the send queue.
@@ -62,11 +78,11 @@ struct Queued {
 }
 
 struct State {
-    /// The requests in flight, by their cookies.
+    /// The requests in flight, by their places.
     pending: Vec<Option<PendingRequest>>,
-    /// Free cookies.
+    /// Free places.
     free: Vec<usize>,
-    /// Tickets of the requests that wait for a cookie, in the order of their arrival.
+    /// Tickets of the requests that wait for a place, in the order of their arrival.
     waiting: VecDeque<u64>,
     under_way: UnderWay,
     replies: Replies,
@@ -93,7 +109,7 @@ impl State {
 
     /// Returns the destination of a read's data.
     fn destination(&self, cookie: u64) -> Result<&Buf> {
-        match &self.pending[cookie as usize] {
+        match &self.pending[place(cookie)] {
             Some(PendingRequest { payload: Payload::Into(buf), .. }) => Ok(buf),
             _ => Err(NONSENSE),
         }
@@ -158,30 +174,64 @@ impl<W: Wire> Remote<W> {
         self.shared.queued.notify();
     }
 
-    async fn ask(&self, command: u16, flags: u16, at: Extent, payload: Payload) -> Result {
-        let cookie = self.shared.cookie().await?;
-        let ticket = self.shared.queue(cookie, command, flags, at, payload)?;
+    /// Ends the connection immediately. Requests in flight fail.
+    pub fn abort(&self) {
+        self.shared.fail(LOST);
+    }
+
+    /// Serves a request as [`Block::run`] does. The cookies of its messages carry a tag, by which
+    /// another process can attribute the answers.
+    pub async fn run_tagged(&self, request: Request, tag: u32) -> Result {
+        let order = |command, flags| Order { command, flags, tag };
+        match request {
+            Request::Read { at, into } => {
+                self.ask(order(NBD_CMD_READ, 0), at, Payload::Into(into)).await
+            }
+            Request::Write { at, from, fua } => {
+                self.ask(order(NBD_CMD_WRITE, flag_of(fua)), at, Payload::From(from)).await
+            }
+            Request::Flush if !self.limits.flush_needed => Ok(()),
+            Request::Flush => {
+                self.ask(order(NBD_CMD_FLUSH, 0), Extent::new(0, 0), Payload::None).await
+            }
+            Request::Discard { at } if self.limits.zero_fast => {
+                self.zero(at, order(NBD_CMD_WRITE_ZEROES, 0)).await
+            }
+            Request::Discard { .. } | Request::Advise { .. } => Ok(()),
+            Request::Zero { at, fua, may_unmap } if self.limits.zero_fast => {
+                let hole = if may_unmap { 0 } else { NBD_CMD_FLAG_NO_HOLE };
+                self.zero(at, order(NBD_CMD_WRITE_ZEROES, hole | flag_of(fua))).await
+            }
+            Request::Zero { at, fua, .. } => {
+                self.write_zeros(at, order(NBD_CMD_WRITE, flag_of(fua))).await
+            }
+        }
+    }
+
+    async fn ask(&self, order: Order, at: Extent, payload: Payload) -> Result {
+        let place = self.shared.place().await?;
+        let ticket = self.shared.queue(place, order, at, payload)?;
         match ticket.await {
             0 => Ok(()),
             1.. => Err(self.shared.state.borrow().broken.unwrap_or(LOST)),
-            errno => Err(refused(command, -errno as i32)),
+            errno => Err(refused(order.command, -errno as i32)),
         }
     }
 
     /// Zeroes a range of any length, in pieces that the protocol can express.
-    async fn zero(&self, at: Extent, flags: u16) -> Result {
+    async fn zero(&self, at: Extent, order: Order) -> Result {
         let mut done = 0;
         while done < at.count {
             let count = (at.count - done).min(RANGE_SECTORS);
             let part = Extent::new(at.first + u64::from(done), count);
-            self.ask(NBD_CMD_WRITE_ZEROES, flags, part, Payload::None).await?;
+            self.ask(order, part, Payload::None).await?;
             done += count;
         }
         Ok(())
     }
 
     /// Writes zeros, for a server without the command.
-    async fn write_zeros(&self, at: Extent, flags: u16) -> Result {
+    async fn write_zeros(&self, at: Extent, order: Order) -> Result {
         let room = (self.limits.io_max_bytes.min(STAGE_BYTES as u32) / SECTOR as u32).max(1);
         let zeros = Buf::new(room.min(at.count), SECTOR as u32);
         let mut done = 0;
@@ -189,7 +239,7 @@ impl<W: Wire> Remote<W> {
             let count = (at.count - done).min(zeros.sectors());
             let part = Extent::new(at.first + u64::from(done), count);
             let from = Payload::From(zeros.part(0, count));
-            self.ask(NBD_CMD_WRITE, flags, part, from).await?;
+            self.ask(order, part, from).await?;
             done += count;
         }
         Ok(())
@@ -226,21 +276,7 @@ impl<W: Wire> Block for Remote<W> {
     }
 
     async fn run(&self, request: Request) -> Result {
-        match request {
-            Request::Read { at, into } => self.ask(NBD_CMD_READ, 0, at, Payload::Into(into)).await,
-            Request::Write { at, from, fua } => {
-                self.ask(NBD_CMD_WRITE, flag_of(fua), at, Payload::From(from)).await
-            }
-            Request::Flush if !self.limits.flush_needed => Ok(()),
-            Request::Flush => self.ask(NBD_CMD_FLUSH, 0, Extent::new(0, 0), Payload::None).await,
-            Request::Discard { at } if self.limits.zero_fast => self.zero(at, 0).await,
-            Request::Discard { .. } | Request::Advise { .. } => Ok(()),
-            Request::Zero { at, fua, may_unmap } if self.limits.zero_fast => {
-                let hole = if may_unmap { 0 } else { NBD_CMD_FLAG_NO_HOLE };
-                self.zero(at, hole | flag_of(fua)).await
-            }
-            Request::Zero { at, fua, .. } => self.write_zeros(at, flag_of(fua)).await,
-        }
+        self.run_tagged(request, 0).await
     }
 
     async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
@@ -250,7 +286,8 @@ impl<W: Wire> Block for Remote<W> {
         let extents = Extents::default();
         let part = Extent::new(at.first, at.count.min(RANGE_SECTORS));
         let payload = Payload::Extents(extents.clone());
-        match self.ask(NBD_CMD_BLOCK_STATUS, 0, part, payload).await {
+        let order = Order { command: NBD_CMD_BLOCK_STATUS, flags: 0, tag: 0 };
+        match self.ask(order, part, payload).await {
             Ok(()) => Ok(stretches(&extents.take(), part.count)),
             // The next server may answer.
             Err(error) if error.errno == NBD_ESHUTDOWN as i32 => Err(error),
@@ -262,33 +299,27 @@ impl<W: Wire> Block for Remote<W> {
 }
 
 impl<W: Wire> Shared<W> {
-    /// Returns a free cookie, once there is one.
-    async fn cookie(&self) -> Result<usize> {
+    /// Returns a free place, once there is one.
+    async fn place(&self) -> Result<usize> {
         let ticket = {
             let mut state = self.state.borrow_mut();
             if let Some(error) = state.broken {
                 return Err(error);
             }
-            if let Some(cookie) = state.free.pop() {
-                return Ok(cookie);
+            if let Some(place) = state.free.pop() {
+                return Ok(place);
             }
             let ticket = self.lane.ticket(None);
             state.waiting.push_back(ticket.number());
             ticket
         };
-        let cookie = ticket.await;
+        let place = ticket.await;
         let ended = || self.state.borrow().broken.unwrap_or(LOST);
-        usize::try_from(cookie).map_err(|_| ended())
+        usize::try_from(place).map_err(|_| ended())
     }
 
-    fn queue(
-        &self,
-        cookie: usize,
-        command: u16,
-        flags: u16,
-        at: Extent,
-        payload: Payload,
-    ) -> Result<Ticket> {
+    fn queue(&self, place: usize, order: Order, at: Extent, payload: Payload) -> Result<Ticket> {
+        let Order { command, flags, tag } = order;
         let mut state = self.state.borrow_mut();
         if let Some(error) = state.broken {
             return Err(error);
@@ -298,9 +329,10 @@ impl<W: Wire> Shared<W> {
             Payload::From(buf) => (Payload::None, Some(buf)),
             payload => (payload, None),
         };
-        state.pending[cookie] = Some(PendingRequest { ticket: ticket.number(), payload });
+        state.pending[place] = Some(PendingRequest { ticket: ticket.number(), payload });
         let (offset, length) = (at.first * SECTOR, at.count * SECTOR as u32);
-        let header = RequestHeader { flags, command, cookie: cookie as u64, offset, length };
+        let cookie = u64::from(tag) << TAG_SHIFT | place as u64;
+        let header = RequestHeader { flags, command, cookie, offset, length };
         state.under_way.note(&header);
         let header = header.encode();
         state.queue.push_back(Queued { header, is_headed: false, from, staged: 0 });
@@ -368,10 +400,11 @@ impl<W: Wire> Shared<W> {
 
     /// Ends an answered request, and gives its cookie to the next one.
     fn end(&self, state: &mut State, cookie: u64, error: u32) -> Result {
-        let done = state.pending[cookie as usize].take().ok_or(NONSENSE)?;
+        let place = place(cookie);
+        let done = state.pending[place].take().ok_or(NONSENSE)?;
         match state.waiting.pop_front() {
-            Some(next) => self.lane.complete(next, cookie as i64),
-            None => state.free.push(cookie as usize),
+            Some(next) => self.lane.complete(next, place as i64),
+            None => state.free.push(place),
         }
         self.lane.complete(done.ticket, -i64::from(error));
         Ok(())
@@ -398,7 +431,7 @@ impl<W: Wire> Shared<W> {
                     state.destination(cookie)?.zero_bytes(at as usize, length as usize);
                 }
                 Some(Reply::Status { cookie, extents: found, .. }) => {
-                    match &state.pending[cookie as usize] {
+                    match &state.pending[place(cookie)] {
                         Some(PendingRequest { payload: Payload::Extents(extents), .. }) => {
                             *extents.borrow_mut() = found;
                         }

@@ -73,7 +73,7 @@ async fn act(lane: Lane, structured: bool, piece: usize, sent: Vec<u8>) -> usize
     let shared = LinkShared::new(agreed.clone());
     let late = Late { pipe, sent: Cell::new(0), changed: Event::new() };
     let first = First { connection: RefCell::new(Some((late, agreed))) };
-    let link = Stack::new(&lane, Link::attach(&lane, first, &shared));
+    let link = Stack::new(&lane, Link::attach(&lane, first, None, &shared));
     let (ended, succeeded) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     for number in 0..READS {
         let (link, ended, succeeded) = (link.clone(), ended.clone(), succeeded.clone());

@@ -62,6 +62,18 @@ fn of_many_who_want_it_one_gets_it() {
 }
 
 #[test]
+fn descriptors_of_a_backing_are_exchanged_and_outlive_a_daemon_with_nothing_dirty() {
+    let place = TestDirectory::new();
+    let mut daemon = place.daemon("start");
+    daemon.says(&["started", "ready"]).order("exchange 3").says(&["done"]);
+    daemon.kill();
+    let mut next = place.daemon("find");
+    next.says(&["found 0 precious vol", "ready"]).order("count").says(&["3", "done"]);
+    next.order("exchange 1").says(&["done"]).order("release").says(&["released"]);
+    assert!(place.status().is_none());
+}
+
+#[test]
 fn with_nothing_dirty_the_holder_goes_with_its_daemon() {
     let place = TestDirectory::new();
     let mut daemon = place.daemon("start");

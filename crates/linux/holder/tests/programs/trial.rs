@@ -113,6 +113,13 @@ impl Daemon {
                 rustix::event::poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], None)?;
             }
             ("keep", _) => self.keep()?,
+            ("exchange", count) => {
+                let count = count.parse().map_err(io::Error::other)?;
+                let backing = vec![self.backing[0].as_fd(); count];
+                let keeper = self.keeper.as_ref().ok_or(io::ErrorKind::NotFound)?;
+                keeper.exchange(&backing)?;
+            }
+            ("count", _) => println!("{}", self.backing.len()),
             ("exec", _) => {
                 let mut next = Command::new(own_program());
                 holder::scrub(&mut next);

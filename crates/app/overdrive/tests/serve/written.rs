@@ -1,0 +1,234 @@
+//! Exports of NBD servers that are written: by real servers, over kills of either side.
+
+use crate::common::{Server, have, have_libnbd, image, place, python, run, serve, wait_until};
+use crate::exporter::Remote;
+use rustix::process::Signal;
+use std::fs;
+use std::path::Path;
+use std::thread;
+
+const MIB: u64 = 16;
+
+/// Requests that a server accepts.
+const SMALL: [&str; 3] =
+    ["blocksize-minimum=512", "blocksize-preferred=4K", "blocksize-maximum=64K"];
+
+/// Arguments: URI, a file, the path whose existence ends the writes, the largest number of blocks.
+/// Writes numbered blocks, and keeps their numbers in the file: one of 8 bytes for each block, with
+/// the highest bit if the last change of the block was not answered.
+const WRITES: &str = r#"
+import nbd, os, random, struct, sys, time
+uri, path, over, most = sys.argv[1:]
+count = (16 << 20) // 4096
+numbers = list(struct.unpack(f"<{count}Q", open(path, "rb").read()))
+h = nbd.NBD(); h.connect_uri(uri)
+number = max(value & ~(1 << 63) for value in numbers)
+done = 0
+try:
+    while not os.path.exists(over) or done < 100:
+        blocks = random.choice([1, 1, 1, 1, 16, int(most)])
+        first, number = random.randrange(count - blocks), number + 1
+        span = range(first, first + blocks)
+        for block in span: numbers[block] |= 1 << 63
+        fua = nbd.CMD_FLAG_FUA if done % 13 == 0 else 0
+        if done % 29 == 28:
+            h.zero(blocks * 4096, first * 4096, fua)
+            for block in span: numbers[block] = 0
+        else:
+            h.pwrite(struct.pack("<Q", number) * 512 * blocks, first * 4096, fua)
+            for block in span: numbers[block] = number
+        done += 1
+        if done % 41 == 0: h.flush()
+    h.flush()
+    h.shutdown()
+except nbd.Error as error:
+    if over != "/killed": raise
+open(path, "wb").write(struct.pack(f"<{count}Q", *numbers))
+"#;
+
+/// Arguments: URI, the file of the numbers. Blocks whose last change was not answered are written
+/// again.
+const READS: &str = r#"
+import nbd, struct, sys
+count = (16 << 20) // 4096
+numbers = list(struct.unpack(f"<{count}Q", open(sys.argv[2], "rb").read()))
+h = nbd.NBD(); h.connect_uri(sys.argv[1])
+top = 1 << 63
+number = max(value & ~top for value in numbers)
+for block, value in enumerate(numbers):
+    if value & top:
+        number += 1
+        numbers[block] = number
+        h.pwrite(struct.pack("<Q", number) * 512, block * 4096)
+    else:
+        found = h.pread(4096, block * 4096)
+        assert found == struct.pack("<Q", value) * 512, (block, value, found[:8])
+h.flush()
+open(sys.argv[2], "wb").write(struct.pack(f"<{count}Q", *numbers))
+"#;
+
+/// The numbers of the blocks, at first all 0.
+fn numbers(place: &Path) -> String {
+    let path = place.join("numbers");
+    fs::write(&path, vec![0; (MIB << 20) as usize / 512]).expect("room");
+    path.to_str().expect("text").to_owned()
+}
+
+/// Asserts that a raw image has the numbers.
+fn has_numbers(image: &Path, numbers: &str) {
+    let (bytes, numbers) = (fs::read(image).expect("ours"), fs::read(numbers).expect("ours"));
+    for (block, (bytes, number)) in bytes.chunks(4096).zip(numbers.chunks(8)).enumerate() {
+        assert!(bytes.chunks(8).all(|word| word == number), "block {block}");
+    }
+}
+
+fn counter(server: &Server, name: &str) -> u64 {
+    let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+    stats["counters"][name].as_u64().expect("a counter")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
+
+#[test]
+fn what_is_flushed_is_on_exports_of_other_servers() {
+    if !have(&["nbdkit", "qemu-nbd", "qemu-img"]) || !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let raw = image(&place, MIB);
+    let qcow2 = place.path().join("disk.qcow2");
+    run("qemu-img", &["create", "-q", "-f", "qcow2", text(&qcow2), &format!("{MIB}M")]).well();
+    let file = format!("file={}", text(&raw));
+    let shared = ["-t", "-e", "8", "-k", "@", "-f"];
+    let cases: [(&str, Vec<&str>, &[&str]); 4] = [
+        ("nbdkit", vec!["-f", "-U", "@", "file", &file], &["--write", "back-now"]),
+        // Requests of 64 KiB at most.
+        (
+            "nbdkit",
+            [&["-f", "-U", "@", "--filter=blocksize-policy", "file", &file][..], &SMALL].concat(),
+            &["--write", "through", "--threads", "2"],
+        ),
+        ("qemu-nbd", [&shared[..], &["raw", text(&raw)]].concat(), &["--threads", "2"]),
+        ("qemu-nbd", [&shared[..], &["qcow2", text(&qcow2)]].concat(), &["--write", "through"]),
+    ];
+    for (program, arguments, options) in cases {
+        run("truncate", &["-s", "0", text(&raw)]).well();
+        run("truncate", &["-s", &format!("{MIB}M"), text(&raw)]).well();
+        let numbers = numbers(place.path());
+        let is_qcow2 = arguments.contains(&"qcow2");
+        let remote = Remote::start(program, &arguments);
+        let server = Server::start(remote.uri(), &[&["--memory", "8M"], options].concat());
+        python(WRITES, &[&server.uri, &numbers, "/", "128"]).well();
+        if !is_qcow2 {
+            has_numbers(&raw, &numbers);
+        }
+        python(READS, &[&server.uri, &numbers]).well();
+        server.end().well();
+        drop(remote);
+        if is_qcow2 {
+            let options = ["convert", "-f", "qcow2", "-O", "raw", text(&qcow2), text(&raw)];
+            run("qemu-img", &options).well();
+            has_numbers(&raw, &numbers);
+        }
+    }
+}
+
+#[test]
+fn a_killed_and_upgraded_daemon_goes_on_with_its_export() {
+    if !have(&["nbdkit"]) || !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let raw = image(&place, MIB);
+    let (file, numbers) = (format!("file={}", text(&raw)), numbers(place.path()));
+    let remote = Remote::nbdkit(&["--filter=delay", "file", &file, "wdelay=5ms"]);
+    let options = ["--memory", "8M", "--write", "through", "--threads", "2"];
+    let server = Server::start(remote.uri(), &options);
+    thread::scope(|scope| {
+        let client = scope.spawn(|| python(WRITES, &[&server.uri, &numbers, "/killed", "128"]));
+        wait_until("the client writes", || counter(&server, "changes") > 30);
+        server.signal(Signal::KILL);
+        client.join().expect("no panic").well();
+    });
+    let server = server.reborn();
+    // Changes of ranges that the killed daemon has left unanswered wait for half a minute.
+    python(READS, &[&server.uri, &numbers]).well();
+    server.home.overdrive(&["upgrade"]).well();
+    python(READS, &[&server.uri, &numbers]).well();
+    python(WRITES, &[&server.uri, &numbers, "/", "128"]).well();
+    server.end().well();
+    has_numbers(&raw, &numbers);
+}
+
+#[test]
+fn clients_do_not_notice_that_a_server_is_killed_and_returns() {
+    if !have(&["nbdkit"]) || !have_libnbd() {
+        return;
+    }
+    let place = place();
+    let raw = image(&place, MIB);
+    let (file, numbers) = (format!("file={}", text(&raw)), numbers(place.path()));
+    let mut remote = Remote::nbdkit(&["--filter=delay", "file", &file, "wdelay=5ms"]);
+    // Everything is absorbed, so that the engine writes again what a flush has not covered.
+    let options = ["--memory", "64M", "--write", "back-now", "--guard", "off"];
+    let options = [&options[..], &["--dirty-bytes", "32M", "--retry-time", "300s"]].concat();
+    let server = Server::start(remote.uri(), &options);
+    let over = place.path().join("over");
+    thread::scope(|scope| {
+        let client = scope.spawn(|| python(WRITES, &[&server.uri, &numbers, text(&over), "16"]));
+        wait_until("flushes reach the server", || counter(&server, "flushes") > 2);
+        remote.kill();
+        remote.revive();
+        fs::write(&over, "").expect("room");
+        client.join().expect("no panic").well();
+    });
+    python(READS, &[&server.uri, &numbers]).well();
+    server.end().well();
+    has_numbers(&raw, &numbers);
+}
+
+#[test]
+fn a_flush_fails_if_a_server_may_have_lost_written_data() {
+    const LOSES: &str = r#"
+import nbd, sys
+h = nbd.NBD(); h.connect_uri(sys.argv[1])
+if sys.argv[2] == "write":
+    h.flush()
+    h.pwrite(b"A" * 4096, 0)
+else:
+    try: h.flush()
+    except nbd.Error as error: assert error.errno == "EIO", error
+    else: raise AssertionError("the flush succeeds")
+"#;
+    if !have(&["nbdkit"]) || !have_libnbd() {
+        return;
+    }
+    let mut remote = Remote::nbdkit(&["memory", "16M"]);
+    let options = ["--memory", "8M", "--write", "through", "--dirty-age", "1000s"];
+    let server = Server::start(remote.uri(), &options);
+    python(LOSES, &[&server.uri, "write"]).well();
+    remote.kill();
+    remote.revive();
+    python(LOSES, &[&server.uri, "flush"]).well();
+    server.end().refused(6, &["may have lost changes"]);
+}
+
+#[test]
+fn exports_that_cannot_be_written_are_refused() {
+    if !have(&["nbdkit", "qemu-nbd"]) {
+        return;
+    }
+    let place = place();
+    let raw = image(&place, MIB);
+    let remote = Remote::nbdkit(&["memory", "16M"]);
+    for options in [&["--memory", "0"][..], &["--memory", "8M", "--no-holder"]] {
+        serve(remote.uri(), &[options, &["--run", "exit 99"]].concat())
+            .refused(2, &["a cache and its holder", "--read-only"]);
+    }
+    let single = ["-t", "-k", "@", "-f", "raw", text(&raw)];
+    let remote = Remote::start("qemu-nbd", &single);
+    serve(remote.uri(), &["--memory", "8M", "--run", "exit 99"])
+        .refused(2, &["multi-conn", "--shared=8", "--read-only"]);
+}

@@ -1,0 +1,91 @@
+//! The state of an export that is written, which all lanes share.
+
+use super::Agreed;
+use super::ferry::Ferry;
+use crate::fence::{Fence, SETTLE_NS};
+use lane::{Event, Lock};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The fence of an export, and the lane that carries its changes.
+pub struct Writing {
+    fence: Lock<Fence>,
+    /// The result of handshakes for the connection of changes and the anchor.
+    agreed: Agreed,
+    /// Notified after each answer to a change.
+    answered: Event,
+    /// Number of changes that are held.
+    held: AtomicUsize,
+    /// The seats of the lane that carries changes.
+    carrier: Lock<Option<Arc<Ferry>>>,
+}
+
+impl fmt::Debug for Writing {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Writing").field("agreed", &self.agreed).finish_non_exhaustive()
+    }
+}
+
+impl Writing {
+    /// Creates the state of an export, whose server agrees to this without structured replies.
+    pub fn new(fence: Fence, agreed: Agreed) -> Arc<Writing> {
+        Arc::new(Writing {
+            fence: Lock::new(fence),
+            agreed,
+            answered: Event::new(),
+            held: AtomicUsize::new(0),
+            carrier: Lock::new(None),
+        })
+    }
+
+    /// Runs a decision on the fence.
+    pub fn fence<R>(&self, decide: impl FnOnce(&mut Fence) -> R) -> R {
+        self.fence.with(decide)
+    }
+
+    /// Runs a short look at the fence, or a change of it outside a lane's tasks.
+    pub fn peek<R>(&self, look: impl FnOnce(&mut Fence) -> R) -> R {
+        self.fence.peek(look)
+    }
+
+    /// Returns the seats of the lane that carries changes. Err: there is none yet, so that the
+    /// caller's lane is to carry them, with these seats.
+    pub(super) fn board(&self) -> std::result::Result<Arc<Ferry>, Arc<Ferry>> {
+        self.carrier.with(|carrier| match carrier {
+            Some(ferry) => Ok(ferry.clone()),
+            None => Err(carrier.insert(Ferry::new()).clone()),
+        })
+    }
+
+    /// Frees the place of the lane that carries changes.
+    pub(super) fn disembark(&self) {
+        self.carrier.peek(|carrier| *carrier = None);
+    }
+
+    /// Returns the result of handshakes for the connection of changes and the anchor.
+    pub(super) fn agreed(&self) -> &Agreed {
+        &self.agreed
+    }
+
+    /// Returns the event of an answer to a change.
+    pub(super) fn answered(&self) -> &Event {
+        &self.answered
+    }
+
+    /// Counts a change that is held, or no longer held.
+    pub(super) fn hold(&self, is_held: bool) {
+        match is_held {
+            true => self.held.fetch_add(1, Ordering::Relaxed),
+            false => self.held.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// Returns the longest time for which a present change is held.
+    pub(super) fn held_ns(&self) -> u64 {
+        match self.held.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => SETTLE_NS,
+        }
+    }
+}

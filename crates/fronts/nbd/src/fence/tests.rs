@@ -1,0 +1,213 @@
+use super::*;
+
+const EXPORT: Export = Export { sectors: 1 << 20, abilities: [3, 4] };
+
+fn memory() -> Arc<Memory> {
+    Arc::new(Memory::heap(TABLE_BYTES))
+}
+
+fn fence() -> Fence {
+    Fence::new(&memory(), EXPORT)
+}
+
+fn sent(begin: Begin) -> Sent {
+    match begin {
+        Begin::Sent(sent) => sent,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn at(first: u64) -> Extent {
+    Extent::new(first, 8)
+}
+
+#[test]
+fn only_the_same_request_is_sent_again_until_its_old_copy_has_settled() {
+    let mut fence = fence();
+    let (one, two) = (fence.request(), fence.request());
+    let _ = sent(fence.begin(at(0), false, one, 5));
+    fence.changes_end(10);
+    let end = 10 + SETTLE_NS;
+    assert_eq!(fence.begin(Extent::new(7, 100), false, two, 11), Begin::Held(end));
+    let beside = sent(fence.begin(at(8), false, two, 11));
+    let again = sent(fence.begin(at(0), false, one, 11));
+    fence.answered(again);
+    fence.answered(beside);
+    assert_eq!(fence.begin(at(0), false, two, 12), Begin::Held(end), "its old copy may come");
+    assert_eq!(fence.settled_at(end - 1), Some(end));
+    let _ = sent(fence.begin(at(0), false, two, end));
+    assert_eq!((fence.settled_at(end), fence.sent()), (None, 1));
+}
+
+#[test]
+fn an_answer_that_was_received_before_the_end_ends_the_fence() {
+    let mut fence = fence();
+    let (one, two) = (fence.request(), fence.request());
+    let copy = sent(fence.begin(at(0), false, one, 0));
+    fence.changes_end(1);
+    fence.answered(copy);
+    let later = sent(fence.begin(at(0), false, two, 2));
+    // The first copy's slot is used again: its answer is over.
+    fence.answered(copy);
+    assert_eq!(fence.sent(), 1);
+    fence.answered(later);
+    assert_eq!(fence.sent(), 0);
+}
+
+#[test]
+fn a_link_that_flaps_needs_one_fence_a_request() {
+    let mut fence = fence();
+    let one = fence.request();
+    for second in 0..10 * SLOTS as u64 {
+        let _ = sent(fence.begin(at(0), false, one, second));
+        fence.changes_end(second);
+    }
+    assert_eq!((fence.fenced.len(), fence.sent()), (1, 0));
+}
+
+#[test]
+fn a_full_table_holds_changes_until_the_first_fence_ends() {
+    let mut fence = fence();
+    for round in 0..SLOTS / SENT_MAX {
+        for index in 0..SENT_MAX {
+            let request = fence.request();
+            let first = 8 * (round * SENT_MAX + index) as u64;
+            let _ = sent(fence.begin(at(first), false, request, round as u64));
+        }
+        let request = fence.request();
+        assert_eq!(fence.begin(at(1 << 19), false, request, 0), Begin::Full);
+        fence.changes_end(round as u64);
+    }
+    let request = fence.request();
+    let free = at(1 << 19);
+    assert_eq!(fence.begin(free, false, request, 99), Begin::Held(SETTLE_NS));
+    let _ = sent(fence.begin(free, false, request, SETTLE_NS));
+}
+
+#[test]
+fn a_loss_fails_each_flush_that_is_under_way_or_the_next_one_and_no_more() {
+    let mut fence = fence();
+    let change = |fence: &mut Fence, is_durable| {
+        let request = fence.request();
+        let copy = sent(fence.begin(at(0), is_durable, request, 0));
+        fence.answered(copy);
+    };
+    change(&mut fence, true);
+    fence.session_ends(0);
+    assert!(fence.flush_begins().is_ok(), "all was durable");
+    change(&mut fence, false);
+    fence.session_ends(0);
+    assert_eq!(fence.flush_begins(), Err(Lost));
+    let [one, two] = [(); 2].map(|()| fence.flush_begins().expect("it was reported"));
+    change(&mut fence, false);
+    fence.session_ends(0);
+    assert_eq!(fence.flush_ends(one, true), Err(Lost));
+    assert_eq!(fence.flush_ends(two, false), Err(Lost));
+    let mark = fence.flush_begins().expect("both have reported it");
+    assert_eq!(fence.flush_ends(mark, true), Ok(()));
+    change(&mut fence, false);
+    let mark = fence.flush_begins().expect("nothing is lost");
+    assert_eq!(fence.flush_ends(mark, true), Ok(()));
+    fence.session_ends(0);
+    assert!(fence.flush_begins().is_ok(), "the flush covers it");
+}
+
+#[test]
+fn the_end_of_changes_alone_is_no_loss() {
+    let mut fence = fence();
+    let request = fence.request();
+    let copy = sent(fence.begin(at(0), false, request, 0));
+    fence.answered(copy);
+    fence.changes_end(0);
+    assert!(fence.has_unflushed());
+    let mark = fence.flush_begins().expect("the anchor answers");
+    assert_eq!(fence.flush_ends(mark, true), Ok(()));
+    assert!(!fence.has_unflushed());
+}
+
+#[test]
+fn an_answer_from_an_ended_session_is_a_loss() {
+    let mut fence = fence();
+    let request = fence.request();
+    let copy = sent(fence.begin(at(0), false, request, 0));
+    fence.session_ends(0);
+    fence.answered(copy);
+    assert_eq!(fence.flush_begins(), Err(Lost));
+}
+
+#[test]
+fn a_next_process_finds_unanswered_changes_fences_and_losses() {
+    let memory = memory();
+    let mut first = Fence::new(&memory, EXPORT);
+    let requests: Vec<u64> = (0..3).map(|_| first.request()).collect();
+    let _ = sent(first.begin(at(0), false, requests[0], 0));
+    first.changes_end(7);
+    let answered = sent(first.begin(at(8), false, requests[1], 8));
+    let open = sent(first.begin(at(16), true, requests[2], 8));
+    first.set_sockets(Sockets { changes: 5, anchor: 6 });
+    first.answered(answered);
+    let mut next = Fence::adopt(&memory, EXPORT, 9).expect("it is one");
+    assert_eq!((next.sent(), next.has_unflushed()), (1, true));
+    assert_eq!(next.sockets(), Sockets { changes: 5, anchor: 6 });
+    let request = next.request();
+    assert_eq!(next.begin(at(0), false, request, 9), Begin::Held(7 + SETTLE_NS));
+    assert!(!next.answered_earlier(SLOTS) && !next.answered_earlier(answered.slot()));
+    assert!(next.answered_earlier(open.slot()) && !next.answered_earlier(open.slot()));
+    assert_eq!(next.sent(), 0);
+    next.session_ends(10);
+    assert_eq!(next.flush_begins(), Err(Lost));
+    let mut last = Fence::adopt(&memory, EXPORT, 9).expect("it is one");
+    assert!(last.flush_begins().is_ok(), "it was reported");
+}
+
+#[test]
+fn memory_that_is_no_table_of_the_export_is_refused() {
+    let memory = memory();
+    assert!(Fence::adopt(&memory, EXPORT, 0).is_none(), "it is empty");
+    drop(Fence::new(&memory, EXPORT));
+    assert!(Fence::adopt(&memory, EXPORT, 0).is_some());
+    assert!(Fence::adopt(&memory, Export { sectors: 8, ..EXPORT }, 0).is_none());
+    assert!(Fence::adopt(&memory, Export { abilities: [3, 5], ..EXPORT }, 0).is_none());
+    let short = Arc::new(Memory::heap(TABLE_BYTES - 8));
+    assert!(Fence::adopt(&short, EXPORT, 0).is_none());
+    let is_refused = |word: usize, value: u64| {
+        let place = memory.word(8 * word);
+        let before = place.swap(value, std::sync::atomic::Ordering::SeqCst);
+        let refused = Fence::adopt(&memory, EXPORT, 0).is_none();
+        place.store(before, std::sync::atomic::Ordering::SeqCst);
+        refused
+    };
+    assert!(is_refused(0, 1) && is_refused(7, 1) && is_refused(9, 1));
+    assert!(is_refused(18, 1), "a change of no sectors");
+    assert!(is_refused(18, u64::MAX) && !is_refused(16, u64::MAX), "the slot is free");
+}
+
+#[test]
+fn a_fence_without_an_end_is_as_long_as_any_other() {
+    let memory = memory();
+    let mut fence = Fence::new(&memory, EXPORT);
+    fence.hold_all(EXPORT.sectors, u64::MAX);
+    let mut next = Fence::adopt(&memory, EXPORT, 5).expect("it is one");
+    let request = next.request();
+    assert_eq!(next.begin(at(1 << 19), false, request, 6), Begin::Held(5 + SETTLE_NS));
+}
+
+#[test]
+fn no_bytes_make_the_reader_panic() {
+    let mut random = lane::Random::new(7);
+    for _ in 0..200 {
+        let memory = memory();
+        drop(Fence::new(&memory, EXPORT));
+        for _ in 0..20 {
+            let word = 4 + random.below(100) as usize;
+            let value = random.next_u64() >> random.below(64);
+            memory.word(8 * word).store(value, std::sync::atomic::Ordering::SeqCst);
+        }
+        if let Some(mut fence) = Fence::adopt(&memory, EXPORT, 3) {
+            (0..SLOTS).for_each(|slot| _ = fence.answered_earlier(slot));
+            fence.session_ends(4);
+            let request = fence.request();
+            let _ = fence.begin(Extent::new(0, 8), false, request, 5);
+        }
+    }
+}
