@@ -165,6 +165,10 @@ impl LaneWay {
         if let Some(spare) = written.spare(self.role) {
             return Some(spare);
         }
+        if self.role == Role::Anchor {
+            // It ends with the anchor, so that its unsent changes are dropped now.
+            written.abort(Role::Changes);
+        }
         written.abort(self.role);
         let (socket, agreed) = self.way.connect(&self.ring, self.role, ATTEMPT_NS).await.ok()?;
         Some((written.register(self.role, socket).ok()?, agreed))
