@@ -188,6 +188,10 @@ impl LaneWay {
         if let Some(spare) = written.spare(self.role) {
             return Some(spare);
         }
+        if self.role == Role::Anchor {
+            // It ends with the anchor, so that its unsent changes are dropped now.
+            written.abort(Role::Changes);
+        }
         written.abort(self.role);
         let dialled = self.way.connect(&self.ring, self.role, ATTEMPT_NS).await.ok()?;
         let socket = written.register(self.role, dialled.socket).ok()?;
