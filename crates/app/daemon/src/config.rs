@@ -388,13 +388,14 @@ fn config(top: &Section<'_>) -> Result<Config, Vec<Wrong>> {
     let mut mistakes = Mistakes::default();
     mistakes.extend(top.unknown_keys(&TOP_KEYS));
     let insecure_tcp = mistakes.note(top.flag("insecure_tcp")).unwrap_or(false);
-    let tls = mistakes.note(tls(top).map(Some)).unwrap_or_default();
-    let permits_tcp = insecure_tcp || tls.protects_all();
+    let tls = mistakes.note(tls(top).map(Some));
+    // A mistake in the keys of TLS is noted, not its effect on addresses.
+    let permits_tcp = insecure_tcp || tls.as_ref().is_none_or(TlsPlan::protects_all);
     let metrics =
         |text: &str| MetricsAddress::parse(text, insecure_tcp).map_err(|failure| failure.message);
     let mut config = Config {
         nbd: mistakes.note(place(top, permits_tcp)),
-        tls,
+        tls: tls.unwrap_or_default(),
         fuse: mistakes.note(top.text("fuse", units::directory)),
         metrics: mistakes.note(top.text("metrics", metrics)),
         threads: mistakes.note(top.text("threads", crate::parse_threads)),
