@@ -43,6 +43,9 @@ pub struct Limits {
     pub io_max_bytes: u32,
     /// Whether a power cut may lose acknowledged writes that were not flushed.
     pub flush_needed: bool,
+    /// Whether the end of a connection may lose them as well, while this process lives. Discards
+    /// are then durable when they are acknowledged, if writes can be (`fua`).
+    pub loses_with_connection: bool,
     /// How a single write is made durable.
     pub fua: Fua,
     /// The effect of a discard.
@@ -69,6 +72,7 @@ impl Limits {
             io_best_bytes: 128 << 10,
             io_max_bytes: 32 << 20,
             flush_needed: false,
+            loses_with_connection: false,
             fua: Fua::Native,
             discard: Discard::Zeroes,
             zero_fast: true,

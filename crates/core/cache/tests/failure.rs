@@ -27,6 +27,8 @@ enum Mood {
     Silent(fn(&Request) -> bool),
     /// It fails all requests except reads.
     Fails,
+    /// It fails the next flush, and is well again.
+    FailsFlush,
 }
 
 #[derive(Clone)]
@@ -52,6 +54,10 @@ impl Block for Moody {
         }
         if matches!(self.mood.get(), Mood::Silent(hangs) if hangs(&request)) {
             self.lane.sleep_until(self.lane.now() + 60_000_000_000).await;
+        }
+        if matches!(self.mood.get(), Mood::FailsFlush) && is_flush(&request) {
+            self.mood.set(Mood::Well);
+            return Err(Error::new(Kind::Io, "test"));
         }
         if matches!(self.mood.get(), Mood::Fails) && !is_read(&request) {
             return Err(Error::new(Kind::Io, "test"));
@@ -116,18 +122,12 @@ fn scene_of(durability: Durability) -> Scene {
     let (mood, held_ns) = (Rc::new(Cell::new(Mood::Well)), Rc::default());
     let backing = Moody { ram, lane: lane.clone(), limits, mood, held_ns };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-    let cache = attach(&backing, &memory, geometry, durability);
+    let cache = attach(&backing, &memory, geometry, settings(durability));
     let stack = Stack::new(&lane, cache.clone());
     Scene { world, lane, backing, memory, geometry, durability, cache, stack }
 }
 
-fn attach(
-    backing: &Moody,
-    memory: &Arc<Memory>,
-    geometry: Geometry,
-    durability: Durability,
-) -> Cache {
-    let settings = settings(durability);
+fn attach(backing: &Moody, memory: &Arc<Memory>, geometry: Geometry, settings: Settings) -> Cache {
     let shared = Shared::new(&backing.limits, geometry, settings, IDENTITY, memory.clone());
     let shared = shared.expect("mine");
     Cache::attach(&shared, &backing.lane, Stack::new(&backing.lane, backing.clone()))
@@ -205,7 +205,8 @@ impl Scene {
     /// Kills the process, and lets another one take over the memory.
     fn restart(&mut self) {
         self.lane.abandon();
-        self.cache = attach(&self.backing, &self.memory, self.geometry, self.durability);
+        let settings = settings(self.durability);
+        self.cache = attach(&self.backing, &self.memory, self.geometry, settings);
         self.stack = Stack::new(&self.lane, self.cache.clone());
     }
 
@@ -242,6 +243,31 @@ fn is_read(request: &Request) -> bool {
 
 fn is_change(request: &Request) -> bool {
     request.is_change()
+}
+
+/// Of what memory holds, nothing is lost by a flush that fails once. Of what it does not hold,
+/// nothing may be lost by the end of a connection.
+#[test]
+fn a_connection_that_ends_fails_no_volume() {
+    for is_well in [true, false] {
+        let mut scene = scene();
+        scene.backing.limits.loses_with_connection = is_well;
+        let settings = Settings { absorb_blocks_max: 4, ..settings(Durability::Flush) };
+        scene.cache = attach(&scene.backing, &scene.memory, scene.geometry, settings);
+        scene.stack = Stack::new(&scene.lane, scene.cache.clone());
+        scene.flush().expect("of an earlier process");
+        scene.write(3, 5).expect("absorbed");
+        let from = Buf::new(8 * 8, GRAIN);
+        from.write(&[7; 8 * 8 * GRAIN as usize]);
+        let large = Request::Write { at: Extent::new(16 * 8, 8 * 8), from, fua: false };
+        scene.ask(large).expect("written through");
+        scene.backing.mood.set(Mood::FailsFlush);
+        let result = scene.flush();
+        assert_eq!(result.is_ok(), is_well, "{result:?}");
+        assert_eq!(scene.shared().has_failed(), !is_well);
+        assert_eq!(scene.on_backing(17), 7);
+        assert!(!is_well || scene.on_backing(3) == 5);
+    }
 }
 
 #[test]

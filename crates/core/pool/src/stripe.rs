@@ -135,6 +135,7 @@ pub fn stripe_limits(
         io_best_bytes: chunk_bytes.max(most(|limits| limits.io_best_bytes)),
         io_max_bytes: io_max,
         flush_needed: any(|limits| limits.flush_needed),
+        loses_with_connection: any(|limits| limits.loses_with_connection),
         fua: match () {
             () if all(|limits| limits.fua == Fua::Native) => Fua::Native,
             () if any(|limits| limits.fua == Fua::None) => Fua::None,

@@ -202,6 +202,7 @@ fn limits(file: &OwnedFd, found: &Stat, bytes: u64, read_only: bool, block: u32)
         io_best_bytes: probe::io_best(number),
         io_max_bytes: IO_MAX,
         flush_needed: true,
+        loses_with_connection: false,
         // RWF_DSYNC: the kernel flushes after the write if the device has no FUA.
         fua: Fua::Emulated,
         discard,

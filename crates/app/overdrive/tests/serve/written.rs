@@ -162,8 +162,19 @@ fn a_killed_and_upgraded_daemon_goes_on_with_its_export() {
     has_numbers(&raw, &numbers);
 }
 
+/// Absorbed changes are written again if no flush covers them.
 #[test]
 fn clients_do_not_notice_that_a_server_is_killed_and_returns() {
+    a_server_is_killed(&["--write", "back-now", "--guard", "off"]);
+}
+
+/// Other changes are durable when they are answered.
+#[test]
+fn clients_that_write_through_do_not_notice_it_either() {
+    a_server_is_killed(&["--write", "through"]);
+}
+
+fn a_server_is_killed(options: &[&str]) {
     if !have(&["nbdkit"]) || !have_libnbd() {
         return;
     }
@@ -171,9 +182,8 @@ fn clients_do_not_notice_that_a_server_is_killed_and_returns() {
     let raw = image(&place, MIB);
     let (file, numbers) = (format!("file={}", text(&raw)), numbers(place.path()));
     let mut remote = Remote::nbdkit(&["--filter=delay", "file", &file, "wdelay=5ms"]);
-    // Everything is absorbed, so that the engine writes again what a flush has not covered.
-    let options = ["--memory", "64M", "--write", "back-now", "--guard", "off"];
-    let options = [&options[..], &["--dirty-bytes", "32M", "--retry-time", "300s"]].concat();
+    let more = ["--memory", "64M", "--dirty-bytes", "32M", "--retry-time", "300s"];
+    let options = [options, &more].concat();
     let server = Server::start(remote.uri(), &options);
     let over = place.path().join("over");
     thread::scope(|scope| {
@@ -205,7 +215,7 @@ else:
     if !have(&["nbdkit"]) || !have_libnbd() {
         return;
     }
-    let mut remote = Remote::nbdkit(&["memory", "16M"]);
+    let mut remote = Remote::nbdkit(&["--filter=fua", "memory", "16M"]);
     let options = ["--memory", "8M", "--write", "through", "--dirty-age", "1000s"];
     let server = Server::start(remote.uri(), &options);
     python(LOSES, &[&server.uri, "write"]).well();

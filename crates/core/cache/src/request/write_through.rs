@@ -32,6 +32,8 @@ impl Handle {
         change: &Change<'_>,
         keeps_new: bool,
     ) -> Result {
+        let is_of_client = change.fua;
+        let change = &Change { fua: is_of_client || self.lasts_only_by_fua(), ..*change };
         if !change.fua {
             // Noted now, not only when it is answered: a flush that fails in between may have lost
             // it.
@@ -44,7 +46,7 @@ impl Handle {
         if is_unheld {
             self.shared.arena.note_unheld_begins();
         }
-        let mut result = self.send_timed(change).await;
+        let mut result = self.send_timed(change, is_of_client).await;
         self.lane.turn().await;
         // Before the write-through ends: a later flush must see this note.
         self.shared.backing.health.note_written();
@@ -72,17 +74,28 @@ impl Handle {
         result
     }
 
+    /// Whether write-throughs must be durable when they are answered: the end of a connection may
+    /// lose others, of which memory holds no copy that could be written again. In `ordered` mode an
+    /// FUA write would have to make everything before it durable.
+    fn lasts_only_by_fua(&self) -> bool {
+        let limits = self.below.limits();
+        limits.loses_with_connection
+            && limits.fua == Fua::Native
+            && !self.shared.gauges.is_ordered()
+    }
+
     /// Whether a change is durable when it is answered.
     fn is_durable(&self, change: &Change<'_>) -> bool {
         change.fua || !self.below.limits().flush_needed
     }
 
-    /// Sends a change, and records the latency of the backing.
-    async fn send_timed(&self, change: &Change<'_>) -> Result {
+    /// Sends a change, and records the latency of the backing. `is_fua`: its client asked for FUA.
+    async fn send_timed(&self, change: &Change<'_>, is_fua: bool) -> Result {
         let begun = self.lane.now();
         let others = self.shared.backing.in_flight.waiting(RequestKind::Change);
         let result = self.send(change).await;
-        self.record_write_through(change, self.lane.now() - begun, others, result.is_ok());
+        let usual = &Change { fua: is_fua, ..*change };
+        self.record_write_through(usual, self.lane.now() - begun, others, result.is_ok());
         result
     }
 

@@ -25,6 +25,8 @@ pub(super) fn limits(agreed: &Agreed) -> Limits {
         io_best_bytes: sizes.map_or(plain.io_best_bytes, |sizes| sizes.preferred.max(logical)),
         io_max_bytes: (io_max / logical * logical).max(logical),
         flush_needed: agreed.can(NBD_FLAG_SEND_FLUSH),
+        // Behind the connection there may be another server by now.
+        loses_with_connection: agreed.can(NBD_FLAG_SEND_FLUSH),
         fua: if agreed.can(NBD_FLAG_SEND_FUA) { Fua::Native } else { Fua::None },
         // The protocol does not define reads after a trim; write-zeroes may free space too.
         discard: if zeroes { Discard::Zeroes } else { Discard::Ignored },
