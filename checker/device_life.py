@@ -43,7 +43,7 @@ class DeviceLife:
     def _attach(self):
         self.ledger.note(f"attach {' '.join(self.program.options)}")
         name = ["--name", self.program.name, "--via", "fuse"]
-        status = self.program.run("attach", self.volume.disk.path, *name, *self.program.options)
+        status = self.program.run("attach", self.volume.disk.backing, *name, *self.program.options)
         if status:
             raise Violation(f"attach ended with status {status}")
         self.totals.add("attached")

@@ -1,4 +1,4 @@
-"""A disk with a volatile cache: one file of a FUSE file system, in a process of its own.
+"""A disk with a volatile cache, in a process of its own: a file, or an export over NBD.
 
 A write is in the volatile cache when it is answered, and durable when a flush that began afterwards
 has succeeded. A power cut keeps of every unit of 4 KiB any one of the versions since then. Requests
@@ -6,7 +6,8 @@ take their time, are done in any order, and may be done after the death of the p
 them. A flush that fails gives up some of the writes that it covers: as in Linux, reads show
 them until the power is cut, and no later flush makes them durable.
 
-The process that starts the disk steers it by lines on a socket (`Remote`).
+The process that starts the disk steers it by lines on a socket (`Remote`). How requests arrive is
+the matter of `file_disk.py` and `export_disk.py`.
 """
 
 import errno
@@ -22,94 +23,38 @@ import subprocess
 import sys
 import time
 
-import fuse
+from cache import Cache
 
-UNIT = 4096
+READ, CHANGE, FLUSH = "read", "write", "flush"
 
 
-class Cache:
-    """The disk's bytes: those that reads show, those that are durable, the versions in between."""
+class Request:
+    """A request to the disk. How it is answered depends on how it has arrived."""
 
-    def __init__(self, image, lie, choice):
-        self.image = image
-        self.durable = bytearray(image[:])
-        # Of each unit that has changed: pairs of the number of the change and the unit's bytes.
-        # `None` in the place of the bytes: given up by a flush that failed.
-        self.versions = {}
-        self.changes = 0
-        self.lie = lie
-        self.choice = choice
-        self.late_mark = 0
+    def __init__(self, kind, offset=0, size=0, data=None, fua=False):
+        self.kind = kind
+        self.offset = offset
+        self.size = size
+        # The bytes of a change.
+        self.data = data
+        # Whether the answer promises that the change is durable.
+        self.fua = fua
+        # Of a flush: the number of the last change that it covers.
+        self.mark = 0
 
-    def write(self, offset, data):
-        """Takes bytes over, and each changed unit as a version."""
-        if self.lie == "misplace" and self.choice.random() < 0.02:
-            offset = max(0, offset - 512)
-        if self.lie == "forget" and self.choice.random() < 0.02:
-            return
-        if self.lie == "tear" and len(data) >= 1024 and self.choice.random() < 0.05:
-            data = data[: len(data) // 1024 * 512]
-        end = offset + len(data)
-        self.image[offset:end] = data
-        self.changes += 1
-        for unit in range(offset // UNIT, -(-end // UNIT)):
-            version = bytes(self.image[unit * UNIT : (unit + 1) * UNIT])
-            self.versions.setdefault(unit, []).append((self.changes, version))
-
-    def flush(self, mark):
-        """Makes durable all changes up to the one with this number."""
-        if self.lie == "no-flush":
-            return
-        if self.lie == "late-flush":
-            mark, self.late_mark = self.late_mark, mark
-        for unit, versions in list(self.versions.items()):
-            covered = [bytes_ for number, bytes_ in versions if number <= mark]
-            if covered and covered[-1] is not None:
-                self.durable[unit * UNIT : (unit + 1) * UNIT] = covered[-1]
-            left = versions[len(covered) :]
-            # A unit that was given up stays so until it is written again.
-            if covered and covered[-1] is None and not left:
-                continue
-            if left:
-                self.versions[unit] = left
-            else:
-                del self.versions[unit]
-
-    def give_up(self):
-        """Loses a random part of the changes that are not durable, as a failed flush does."""
-        for unit, versions in self.versions.items():
-            if self.choice.random() < 0.7:
-                self.versions[unit] = [(number, None) for number, _ in versions]
-
-    def cut(self):
-        """Cuts the power: each unit keeps one of its versions."""
-        style = self.choice.random()
-        for unit, versions in self.versions.items():
-            kept = [bytes_ for _, bytes_ in versions if bytes_ is not None]
-            older = [None, *kept[:-1]]
-            if style < 0.2 or not kept:
-                chosen = None
-            elif style < 0.4:
-                chosen = kept[-1]
-            elif style < 0.7:
-                chosen = self.choice.choice([None, *kept])
-            else:
-                chosen = kept[-1] if self.choice.random() < style else self.choice.choice(older)
-            if chosen is not None:
-                self.durable[unit * UNIT : (unit + 1) * UNIT] = chosen
-        self.versions.clear()
-        self.late_mark = 0
-        self.image[:] = bytes(self.durable)
+    def answer(self, data=b"", error=0):
+        """Answers the request, if its sender can still be reached."""
+        raise NotImplementedError
 
 
 class Disk:
-    """Serves the file: receives requests, does each at its time, obeys its owner."""
+    """Does each request at its time, and obeys its owner."""
 
-    def __init__(self, descriptor, control, cache, choice):
-        self.descriptor = descriptor
+    def __init__(self, control, cache, choice):
         self.control = control
         self.cache = cache
         self.choice = choice
+        self.selector = selectors.DefaultSelector()
         self.queue = []
         self.order = 0
         self.flushes_to_fail = 0
@@ -123,12 +68,10 @@ class Disk:
 
     def run(self):
         """Serves until the control socket ends."""
-        selector = selectors.DefaultSelector()
-        selector.register(self.descriptor, selectors.EVENT_READ, self.receive)
-        selector.register(self.control, selectors.EVENT_READ, self.obey)
-        os.set_blocking(self.descriptor, False)
+        self.selector.register(self.control, selectors.EVENT_READ, self.obey)
+        self.report({"event": "ready"})
         while True:
-            for key, _ in selector.select(self.do_due()):
+            for key, _ in self.selector.select(self.do_due()):
                 key.data()
 
     def do_due(self):
@@ -155,63 +98,46 @@ class Disk:
             return self.choice.random() * 0.004 * self.slowness
         return self.choice.random() * 0.08 * self.slowness
 
-    def receive(self):
-        """Takes requests from the kernel until there is none."""
-        for _ in range(64):
-            try:
-                data = os.read(self.descriptor, fuse.BUFFER_SIZE)
-            except BlockingIOError:
-                return
-            except OSError as problem:
-                if problem.errno in (errno.ENOENT, errno.EINTR):
-                    continue
-                sys.exit(0)
-            request = fuse.Request(memoryview(data))
-            if not fuse.answer_metadata(self.descriptor, request, len(self.cache.image)):
-                self.begin(request)
-
     def begin(self, request):
         """Puts a request on its way."""
         if not self.has_power:
-            fuse.answer(self.descriptor, request, error=errno.EIO)
+            request.answer(error=errno.EIO)
             return
-        if request.operation == fuse.READ:
+        if request.kind == READ:
             self.later(self.delay() / 4, self.read, request)
             return
-        kind = "flush" if request.operation == fuse.FSYNC else "write"
-        if kind == "flush":
+        if request.kind == FLUSH:
             request.mark = self.cache.changes
-        if self.trap and self.trap["kind"] == kind:
+        if self.trap and self.trap["kind"] == request.kind:
             self.trap["count"] -= 1
             if self.trap["count"] <= 0:
                 self.trap = None
-                self.held = (kind, request)
-                self.report({"event": "trap", "kind": kind})
+                self.held = request
+                self.report({"event": "trap", "kind": request.kind})
                 return
-        action = self.flush if kind == "flush" else self.change
-        self.later(self.delay() * (2 if kind == "flush" else 1), action, request)
+        action = self.flush if request.kind == FLUSH else self.change
+        self.later(self.delay() * (2 if request.kind == FLUSH else 1), action, request)
 
     def read(self, request):
         """Answers a read."""
-        offset, size = fuse.read_range(request)
         self.counts["reads"] += 1
-        fuse.answer(self.descriptor, request, bytes(self.cache.image[offset : offset + size]))
+        end = request.offset + request.size
+        request.answer(bytes(self.cache.image[request.offset : end]))
 
     def change(self, request):
         """Does a write, or zeroes a range, and answers."""
         self.last_change = time.monotonic()
-        if request.operation == fuse.WRITE:
-            offset, data = fuse.write_data(request)
-            self.counts["writes"] += 1
-            self.cache.write(offset, data)
-            fuse.answer(self.descriptor, request, len(data).to_bytes(8, "little"))
-            return
-        offset, size, mode = fuse.fallocate_range(request)
-        if mode & (fuse.PUNCH_HOLE | fuse.ZERO_RANGE):
-            size = max(0, min(size, len(self.cache.image) - offset))
+        if request.data is None:
+            size = max(0, min(request.size, len(self.cache.image) - request.offset))
             self.counts["zeroes"] += 1
-            self.cache.write(offset, bytes(size))
-        fuse.answer(self.descriptor, request)
+            data = bytes(size)
+        else:
+            self.counts["writes"] += 1
+            data = request.data
+        self.cache.write(request.offset, data)
+        if request.fua:
+            self.cache.keep(request.offset, len(data))
+        request.answer()
 
     def flush(self, request):
         """Makes durable all changes from before the flush began, or fails."""
@@ -222,20 +148,20 @@ class Disk:
             return
         self.counts["flushes"] += 1
         self.cache.flush(request.mark)
-        fuse.answer(self.descriptor, request)
+        request.answer()
 
     def fail(self, request):
         """Fails a flush, and gives up some of the changes that it covers."""
         self.counts["failed"] += 1
         self.cache.give_up()
-        fuse.answer(self.descriptor, request, error=errno.EIO)
+        request.answer(error=errno.EIO)
 
     def release(self, fails, delay):
         """Lets the trapped request go on, a flush to its failure where that is asked for."""
         if not self.held:
             return
-        (kind, request), self.held = self.held, None
-        if kind == "write":
+        request, self.held = self.held, None
+        if request.kind == CHANGE:
             self.later(delay, self.change, request)
             return
         if fails:
@@ -251,7 +177,7 @@ class Disk:
             if lands:
                 self.change(request)
             else:
-                fuse.answer(self.descriptor, request, error=errno.EIO)
+                request.answer(error=errno.EIO)
         self.queue.clear()
         self.flushes_to_fail = 0
         self.cache.cut()
@@ -298,19 +224,16 @@ class Disk:
 
 
 class Remote:
-    """The disk as its owner has it: a process, its file, and the bytes that reads show."""
+    """The disk as its owner has it: a process, and the bytes that reads show."""
 
-    def __init__(self, directory, size, seed, lie):
-        self.mount_point = os.path.join(directory, "mount")
-        os.makedirs(self.mount_point)
-        self.path = os.path.join(self.mount_point, fuse.NAME.decode())
+    def __init__(self, script, place, directory, size, seed, lie):
         image_path = os.path.join(directory, "image")
         with open(image_path, "wb") as file:
             file.truncate(size)
         ours, theirs = socket.socketpair()
-        arguments = [image_path, self.mount_point, str(theirs.fileno()), str(seed), lie]
+        arguments = [image_path, place, str(theirs.fileno()), str(seed), lie]
         self.process = subprocess.Popen(
-            [sys.executable, "-B", os.path.abspath(__file__), *arguments],
+            [sys.executable, "-B", script, *arguments],
             pass_fds=[theirs.fileno()],
             start_new_session=True,
         )
@@ -344,8 +267,7 @@ class Remote:
         return self.trapped.pop(0)
 
     def close(self):
-        """Ends the disk and its file system."""
-        fuse.unmount(self.mount_point)
+        """Ends the disk."""
         self.control.close()
         self.lines.close()
         try:
@@ -355,19 +277,12 @@ class Remote:
             self.process.wait()
 
 
-def main():
-    """Serves a disk; started by `Remote`."""
-    image_path, mount_point, control, seed, lie = sys.argv[1:]
+def serve(serves):
+    """Runs the process of a disk. `serves` makes it of its place, and of a disk's arguments."""
+    image_path, place, control, seed, lie = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with open(image_path, "r+b") as file:
         image = mmap.mmap(file.fileno(), 0)
     choice = random.Random(int(seed))
-    descriptor = fuse.mount(mount_point)
     owner = socket.socket(fileno=int(control))
-    disk = Disk(descriptor, owner, Cache(image, lie, choice), choice)
-    disk.report({"event": "ready"})
-    disk.run()
-
-
-if __name__ == "__main__":
-    main()
+    serves(place, owner, Cache(image, lie, choice), choice).run()

@@ -36,13 +36,11 @@ NAME = b"disk"
 class Request:
     """One request of the kernel: its operation, and the bytes behind its header."""
 
-    __slots__ = ("body", "mark", "node", "operation", "unique")
+    __slots__ = ("body", "node", "operation", "unique")
 
     def __init__(self, data):
         _, self.operation, self.unique, self.node, *_ = _HEADER.unpack_from(data)
         self.body = data[_HEADER.size :]
-        # Of a flush: the number of the last change that it covers.
-        self.mark = 0
 
 
 def mount(directory):

@@ -23,6 +23,9 @@ from volume import Totals, Volume
 FIRST_LINE_SECONDS = 2
 LINE_SECONDS = 10
 
+# Events whose number may end a run.
+ENOUGH = ("kills", "cuts", "upgrades", "links cut", "restarts")
+
 LIARS = [
     "none",
     "no-flush",
@@ -44,14 +47,15 @@ def parse():
     option = parser.add_argument
     option("--program", required=True, metavar="FILE", help="overdrive's executable")
     option("--seconds", type=float, default=60, help="how long at most (60)")
-    for name in ("kills", "cuts", "upgrades"):
-        option(f"--{name}", type=int, default=None, help=f"end after this number of {name}")
+    for name in ENOUGH:
+        option(f"--{name.replace(' ', '-')}", type=int, default=None, help=f"end after this number of {name}")
     option("--seed", type=int, default=None, help="fixes the choices; the machine's are its own")
     option("--lives", type=int, default=12, help="lives of a volume before a new one (12)")
     option("--write", action="append", help="only this write mode; may be given several times")
     option("--durability", action="append", help="only this durability; likewise")
     option("--device", action="store_true", help="only attached devices, wherever possible")
     option("--nbd", action="store_true", help="only clients over NBD")
+    option("--export", action="store_true", help="only disks that are exports over NBD")
     option("--liar", choices=LIARS, default="none", help="break the set-up: it must be found")
     option("--keep-going", action="store_true", help="go on after a violation")
     option("--if-possible", action="store_true", help="status 0 where a tool is missing")
@@ -61,8 +65,11 @@ def parse():
     options.devices = 0.0 if options.nbd or lies or not can_attach() else 0.2
     if options.device:
         options.devices = 1.0
+    options.exports = 1.0 if options.export else 0.0
     # Of the events over NBD. A liar must be found by what is lost, not by an error.
     options.weights = [60, 60, 0, 0, 0, 0] if lies else [40, 80, 4, 5, 5, 5]
+    # Of the events of an export's link and server, which come before one of those.
+    options.link_weights = {"unlink": 0.5, "restart": 0.3}
     options.load_seconds = 0.25
     options.disk_failures = 0.04
     return options
@@ -133,7 +140,7 @@ class Progress:
 
     def is_over(self):
         """Returns whether the time is over, or as much was done as was asked for."""
-        asked = [(name, getattr(self.options, name)) for name in ("kills", "cuts", "upgrades")]
+        asked = [(name, getattr(self.options, name.replace(" ", "_"))) for name in ENOUGH]
         asked = [(name, count) for name, count in asked if count is not None]
         enough = asked and all(self.totals.get(name, 0) >= count for name, count in asked)
         return self.seconds() >= self.options.seconds or enough

@@ -49,6 +49,8 @@ class NbdLife:
 
     def _go_on(self, event):
         for _ in range(self.random.choice([1, 1, 2])):
+            if self.volume.is_export:
+                self.volume.disturb_link()
             self.volume.clients.drive(self.random.random() * self.volume.options.load_seconds)
             self.volume.mend()
         if event == "upgrade":
@@ -79,6 +81,8 @@ class NbdLife:
         if status == 5:
             # The daemon that was killed has not died yet.
             time.sleep(0.02)
+        elif status in (3, 6) and self.volume.is_unreachable():
+            time.sleep(0.1)
         elif status == 6 and self.volume.doubt >= 0 and self.volume.former_options:
             # Dirty data in doubt cannot be written out first: serve it with the memory that it had.
             self.totals.add("starts with the former memory")
@@ -157,6 +161,7 @@ class NbdLife:
             mode = self.random.choice(["back", "back-now", "through", "none"])
             setting = [f"write={mode}", f"dirty_bytes={self.random.choice(['256K', '1M'])}"]
             status = self._command_under_load("volume", "set", self.program.name, *setting)
+            self.volume.holds_changes &= mode.startswith("back")
         else:
             status = self._set_durability()
         self.ledger.note(f"set, status {status}")

@@ -7,9 +7,10 @@ import select
 import tempfile
 import time
 
-import disk
 import load
 import program
+from export_disk import RemoteExport
+from file_disk import RemoteFile
 from ledger import Ledger, Violation
 
 SECTORS = 32768
@@ -36,8 +37,12 @@ class Volume:
         self.totals = totals
         self.directory = tempfile.TemporaryDirectory(prefix="checker-")
         self.ledger = Ledger(seed, SECTORS)
-        self.disk = disk.Remote(self.directory.name, SECTORS * 512, seed, self.lie)
-        self.program = program.Program(options.program, self.directory.name, self.disk.path)
+        # Whether the disk is an export, whose link and server have lives of their own.
+        self.is_export = self.random.random() < options.exports
+        self.reachable_at = 0
+        remote = RemoteExport if self.is_export else RemoteFile
+        self.disk = remote(self.directory.name, SECTORS * 512, seed, self.lie)
+        self.program = program.Program(options.program, self.directory.name, self.disk.backing)
         self.connections = 0
         self.clients = None
         # The path of the block device, while the volume is one.
@@ -47,6 +52,8 @@ class Volume:
         # Whether a flush makes all that it covers durable, or only keeps an order.
         self.is_durable = True
         self.durability = None
+        # Whether the daemon holds a change until a flush has covered it.
+        self.holds_changes = True
         self.former_options = None
         self.errors = 0
         self.forgive()
@@ -90,7 +97,9 @@ class Volume:
         self.set_durability(self.durability)
         served = {"scratch": "scratch", "weaker": "ordered"}.get(self.lie, self.durability)
         options = ["--memory", choice.choice(["4M", "8M", "32M"])]
-        options += ["--write", choice.choice(modes), "--durability", served, "--retry-time", "3s"]
+        mode = choice.choice(modes)
+        self.holds_changes = mode.startswith("back")
+        options += ["--write", mode, "--durability", served, "--retry-time", "3s"]
         if choice.random() < 0.4:
             options += ["--dirty-bytes", choice.choice(["128K", "1M"])]
         if choice.random() < 0.3:
@@ -154,6 +163,33 @@ class Volume:
     def lock_of_clients(self):
         """Returns the lock that threads of clients take, where there are any."""
         return self.clients.lock if self.device else contextlib.nullcontext()
+
+    # The link of an export.
+
+    def disturb_link(self):
+        """Cuts the link to an export, or ends its server, or does nothing."""
+        luck, cuts = self.random.random(), self.options.link_weights["unlink"]
+        seconds = self.random.choice([0, 0.1, 1]) * self.random.random()
+        self.reachable_at = self.now() + seconds
+        if luck < cuts:
+            is_silent = self.random.random() < 0.3
+            self.ledger.note(f"the link is cut{', silently' if is_silent else ''}")
+            self.disk.command("unlink", seconds=seconds, silent=is_silent)
+            self.totals.add("links cut")
+            self._may_have_lost()
+        elif luck < cuts + self.options.link_weights["restart"]:
+            self.ledger.note("the server is restarted")
+            self.disk.command("restart", seconds=seconds)
+            self.totals.add("restarts")
+            self._may_have_lost()
+
+    def is_unreachable(self):
+        """Returns whether the link may be cut now."""
+        return self.is_export and self.now() < self.reachable_at + 1
+
+    def _may_have_lost(self):
+        # Where the daemon holds no changes, it reports that the server may have lost some.
+        self.disk_has_failed |= not self.holds_changes
 
     # Kills.
 

@@ -1,0 +1,183 @@
+"""A disk that is an export over NBD: its link is cut, and its server dies and comes back.
+
+Requests that the server has received are done although their connection has ended, up to some
+seconds later. A server that dies drops some of them, and its volatile cache.
+"""
+
+import errno
+import heapq
+import os
+import selectors
+import socket
+import time
+
+import newstyle
+from disk import CHANGE, FLUSH, READ, Disk, Remote, Request, serve
+
+BUFFER_SIZE = 1 << 20
+# Longest time that a request may take after its connection has ended. The program allows 30.
+LATE_SECONDS = 6
+
+
+class ExportRequest(Request):
+    """A request of a client, which is answered as long as its connection lives."""
+
+    def __init__(self, link, command):
+        self.link = link
+        self.command = command
+        if command.kind == newstyle.READ:
+            super().__init__(READ, command.offset, command.size)
+        elif command.kind == newstyle.FLUSH:
+            super().__init__(FLUSH)
+        else:
+            data = command.data if command.kind == newstyle.WRITE else None
+            super().__init__(CHANGE, command.offset, command.size, data, command.is_fua)
+
+    def answer(self, data=b"", error=0):
+        """Answers the client."""
+        self.link.answer(self.command.cookie, error, data)
+
+
+class Link:
+    """One connection: its socket, and its part of the protocol."""
+
+    def __init__(self, disk, connection):
+        self.disk = disk
+        self.socket = connection
+        self.protocol = newstyle.Connection(len(disk.cache.image), disk.flags)
+        connection.setblocking(False)
+        disk.selector.register(connection, selectors.EVENT_READ, self.move)
+
+    def move(self):
+        """Receives what has come, and sends what is to be sent."""
+        try:
+            if self in self.disk.links:
+                self._receive()
+            # A request may have ended the connection.
+            if self in self.disk.links:
+                self._send()
+        except (OSError, newstyle.Ended):
+            self.end()
+
+    def _receive(self):
+        try:
+            received = self.socket.recv(BUFFER_SIZE)
+        except BlockingIOError:
+            return
+        if not received:
+            raise newstyle.Ended
+        for command in self.protocol.feed(received):
+            if command.kind in newstyle.SERVED:
+                self.disk.begin(ExportRequest(self, command))
+            else:
+                self.protocol.reply(command.cookie, errno.EINVAL)
+
+    def _send(self):
+        waiting = self.protocol.to_send
+        while waiting:
+            try:
+                del waiting[: self.socket.send(waiting)]
+            except BlockingIOError:
+                break
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if waiting else 0)
+        self.disk.selector.modify(self.socket, events, self.move)
+
+    def answer(self, cookie, error, data):
+        """Sends an answer, unless the link is cut."""
+        if self in self.disk.links:
+            self.protocol.reply(cookie, error, data)
+            self.move()
+
+    def silence(self):
+        """Receives and sends nothing more. The other end does not notice."""
+        self.disk.links.remove(self)
+        self.disk.selector.unregister(self.socket)
+
+    def end(self):
+        """Ends the connection. Requests that have been received are still done."""
+        if self in self.disk.links:
+            self.silence()
+            self.socket.close()
+
+
+class ExportDisk(Disk):
+    """The disk, the socket at which it is served, and its connections."""
+
+    def __init__(self, path, *disk):
+        super().__init__(*disk)
+        self.flags = newstyle.SENDS_FLUSH | newstyle.SEVERAL
+        for flag in (newstyle.SENDS_FUA, newstyle.SENDS_TRIM, newstyle.SENDS_ZEROES):
+            self.flags |= flag if self.choice.random() < 0.8 else 0
+        self.links = []
+        # Connections that are still open and carry nothing, each with the time of its end.
+        self.silent = []
+        self.reachable_at = 0
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen()
+        self.selector.register(self.listener, selectors.EVENT_READ, self.accept)
+
+    def accept(self):
+        """Takes a connection, which ends at once while nobody can reach the server."""
+        connection, _ = self.listener.accept()
+        if time.monotonic() < self.reachable_at or not self.has_power:
+            connection.close()
+            return
+        link = Link(self, connection)
+        self.links.append(link)
+        link.move()
+
+    def do(self, command):
+        """Does one command; those to the link as well."""
+        verb = command["verb"]
+        if verb == "unlink":
+            self.unlink(command["seconds"], command["silent"])
+        elif verb == "restart":
+            self.restart(command["seconds"])
+        else:
+            super().do(command)
+
+    def unlink(self, seconds, silent):
+        """Cuts the link for a time. What the server has received is done, some of it much later."""
+        self.reachable_at = time.monotonic() + seconds
+        for link in self.links[:]:
+            link.silence()
+            self.silent.append((self.reachable_at if silent else 0, link))
+        under_way, self.queue = self.queue, []
+        for at, order, action, request in under_way:
+            late = self.choice.random() * LATE_SECONDS if self.choice.random() < 0.5 else 0
+            heapq.heappush(self.queue, (at + late, order, action, request))
+
+    def restart(self, seconds):
+        """Ends the server; another one starts after a time, without the volatile cache."""
+        self.cut()
+        self.reachable_at = time.monotonic() + seconds
+
+    def do_due(self):
+        """Does the actions that are due, and ends silent connections."""
+        now = time.monotonic()
+        for end, link in self.silent:
+            if end <= now:
+                link.socket.close()
+        self.silent = [(end, link) for end, link in self.silent if end > now]
+        waits = [super().do_due(), *(end - now for end, _ in self.silent)]
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def cut(self):
+        """Ends all requests and connections, and loses the volatile cache."""
+        for link in self.links[:]:
+            link.end()
+        super().cut()
+
+
+class RemoteExport(Remote):
+    """The export and its disk, for their owner."""
+
+    def __init__(self, directory, *disk):
+        path = os.path.join(directory, "export")
+        self.backing = f"nbd+unix:///?socket={path}"
+        super().__init__(os.path.abspath(__file__), path, directory, *disk)
+
+
+if __name__ == "__main__":
+    serve(ExportDisk)
