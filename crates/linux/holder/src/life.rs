@@ -144,8 +144,8 @@ impl Holder<'_> {
             || self.absence.as_ref().is_some_and(Absence::is_owner_ending)
     }
 
-    /// Returns the end of the time for which only clean blocks are retained, unless a daemon is about
-    /// to take them over: one of many volumes opens them in turn, which may take longer.
+    /// Returns the end of the time for which only clean blocks are retained, unless a daemon is
+    /// about to take them over: one of many volumes opens them in turn, which may take longer.
     fn clean_end(&self) -> Option<Deadline> {
         self.clean_end.filter(|_| !self.connections.is_approached())
     }
