@@ -54,10 +54,14 @@ fn a_result_is_kept_and_comes_back_as_it_was_printed() {
 #[test]
 fn what_is_not_there_is_said_and_what_is_removed_is_gone() {
     let home = tempfile::tempdir().expect("a directory");
-    let none = bench(home.path(), &["history"]);
-    assert!(
-        none.status.success() && String::from_utf8_lossy(&none.stderr).contains("no such results")
-    );
+    for (arguments, sentence) in [
+        (&["history"][..], "no result is stored yet; each suite stores its own"),
+        (&["history", "--target", "null"], "there are no such results"),
+    ] {
+        let none = bench(home.path(), arguments);
+        let said = String::from_utf8_lossy(&none.stderr);
+        assert!(none.status.success() && said.contains(sentence), "{said}");
+    }
     assert!(!home.path().join("overdrive").exists(), "to look makes nothing");
     text(&bench(home.path(), &short("null:1G", &[])));
     text(&bench(home.path(), &["history", "1", "--remove"]));
