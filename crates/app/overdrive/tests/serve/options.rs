@@ -57,7 +57,7 @@ fn wrong_backings_are_named() {
         ("null:1000", &["multiple of 512"]),
         ("null:1Z", &["is not a size"]),
         ("nbd://host:0/", &["nbd://HOST:PORT/EXPORT"]),
-        ("nbds://host/", &["nbdfuse"]),
+        ("nbds://host/", &["tls-certificates=DIR"]),
         ("model:hdd", &["there is no such model", "'overdrive drive models' lists them"]),
         ("model:850pro", &["did you mean samsung-850-pro-128 or samsung-850-pro-256"]),
         ("null:8388608T", &["less than 8388608T"]),
