@@ -53,7 +53,7 @@ const LEFT: &[(&str, Counts)] = &[
     ("crates/app/overdrive", [1, 1, 3, 0, 0]),
     ("crates/drives/drives", [0, 0, 4, 0, 0]),
     ("crates/lab/load", [0, 0, 3, 0, 0]),
-    ("crates/lab/rigs", [0, 0, 3, 0, 1]),
+    ("crates/lab/rigs", [0, 0, 3, 0, 0]),
     ("crates/lab/simulator", [0, 0, 1, 0, 0]),
     ("crates/lab/suites", [0, 0, 4, 0, 0]),
     ("crates/lab/trace", [0, 0, 2, 0, 0]),
