@@ -44,7 +44,7 @@ use std::process::ExitCode;
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     /// An image, a block device, ram:SIZE, null:SIZE; nbd://HOST:PORT/EXPORT or
-    /// nbd+unix:///EXPORT?socket=PATH, an NBD export, with --read-only, or the same with nbds and
+    /// nbd+unix:///EXPORT?socket=PATH, an NBD export; with --read-only also over TLS, by nbds and
     /// ?tls-certificates=DIR;
     /// model:NAME[?size=SIZE&seed=N&state=STATE], a modelled drive; pool:PATH,PATH... (see
     /// 'overdrive pool'); stripe:PATH,PATH...; one of these behind

@@ -8,9 +8,11 @@ use crate::target::absolute;
 use block::{Limits, Stack, stable_hash};
 use host::File;
 use nbd::client::{
-    ATTEMPT_NS, Agreed, Dial, Dialled, ExportAddress, Fault, Link, LinkShared, WriteDials, refusal,
+    ATTEMPT_NS, Agreed, Dial, Dialled, ExportAddress, Fault, Link, LinkShared, ServerSocket,
+    WriteDials, refusal,
 };
 use nbd::codec::{NBD_FLAG_CAN_MULTI_CONN, NBD_FLAG_READ_ONLY, NBD_FLAG_SEND_DF};
+use nbd::fence::SETTLE_NS;
 use ring::{Ring, Socket};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -75,6 +77,10 @@ async fn open(
         return Err(usage(&format!("the export {why}")));
     }
     let identity = identity_of(uri);
+    // A process that only reads keeps no table, and ends in order while a change of the one before
+    // it may still be executed.
+    let settle_ns = if (former.was_served)(&identity) { SETTLE_NS } else { 0 };
+    let unsettled_until_ns = ring.lane().now() + settle_ns;
     let written = match is_read_only || agreed.can(NBD_FLAG_READ_ONLY) {
         true => None,
         false => Some(Arc::new(open_written(uri, ring, &way, &agreed, &identity, former).await?)),
@@ -84,7 +90,14 @@ async fn open(
         Some(written) => LinkShared::written(agreed, written.writing.clone()),
         None => LinkShared::new(agreed),
     };
-    Ok(NbdNode { identity, shared, way: Arc::new(way), written, is_single: false })
+    Ok(NbdNode {
+        identity,
+        shared,
+        way: Arc::new(way),
+        written,
+        unsettled_until_ns,
+        is_single: false,
+    })
 }
 
 /// Opens the part of an export that is needed to write it.
@@ -140,9 +153,16 @@ pub(crate) fn export_key(uri: &str) -> String {
     format!("nbd-{:016x}", export_number(uri))
 }
 
-/// The same from any working directory.
+/// The same from any working directory, and for each path to a unix socket.
 fn export_number(uri: &str) -> u64 {
-    stable_hash(absolute(uri).bytes())
+    let real = ExportAddress::parse(uri).ok().and_then(|address| match address.socket {
+        ServerSocket::Unix(path) => Some((address.export, path.canonicalize().ok()?)),
+        ServerSocket::Tcp { .. } => None,
+    });
+    match real {
+        Some((export, path)) => stable_hash(format!("{}/{export}", path.display()).bytes()),
+        None => stable_hash(absolute(uri).bytes()),
+    }
 }
 
 /// Reads the certificates for an address. None: it is not encrypted.
@@ -218,6 +238,8 @@ struct NbdNode {
     is_single: bool,
     /// None: it is only read.
     written: Option<Arc<WrittenExport>>,
+    /// If it is only read: until then, changes of an earlier process may be executed.
+    unsettled_until_ns: u64,
 }
 
 impl OpenNode for NbdNode {
@@ -261,7 +283,10 @@ impl OpenNode for NbdNode {
     }
 
     fn settled_at(&self, now_ns: u64) -> Option<u64> {
-        self.written.as_ref()?.writing.peek(|fence| fence.settled_at(now_ns))
+        match &self.written {
+            Some(written) => written.writing.peek(|fence| fence.settled_at(now_ns)),
+            None => Some(self.unsettled_until_ns).filter(|until_ns| *until_ns > now_ns),
+        }
     }
 
     fn fence(&self) -> io::Result<()> {

@@ -4,7 +4,7 @@
 //!   holder:  table of the fence (memory), anchor, connection of changes
 //!   killed --> the next process: adopts the table; after the fence of the rings
 //!              reads the answers that the connection of changes still has, and ends it;
-//!              flushes on the anchor, and continues with it
+//!              flushes on the anchor, and ends it
 //! ```
 
 use super::nbd_way::{Role, Way};
@@ -222,18 +222,15 @@ impl WrittenExport {
         let now_ns = lane.now();
         self.writing.fence(|fence| fence.changes_end(now_ns));
         let can_flush = self.agreed.can(NBD_FLAG_SEND_FLUSH);
-        let is_alive = match &anchor {
-            Some(socket) if can_flush => flush_again(lane, socket, &self.writing).await,
-            _ => false,
-        };
-        lane.turn().await;
-        match anchor.filter(|_| is_alive).and_then(|it| self.register(Role::Anchor, it).ok()) {
-            Some(anchor) => self.connections.peek(|all| all.spare_anchor = Some(anchor)),
-            None => {
-                let now_ns = lane.now();
-                self.writing.peek(|fence| fence.session_ends(now_ns));
-            }
+        if let Some(socket) = anchor.as_ref().filter(|_| can_flush) {
+            flush_again(lane, socket, &self.writing).await;
+            lane.turn().await;
         }
+        // An answer to an earlier flush may still come, so the connection is not used any more. If
+        // the flush has succeeded, nothing is lost with it.
+        anchor.iter().for_each(end);
+        let now_ns = lane.now();
+        self.writing.peek(|fence| fence.session_ends(now_ns));
     }
 }
 

@@ -4,6 +4,7 @@ mod server;
 
 use allocations::of_this_thread;
 use block::{Buf, Extent, Request, Stack};
+use holder::Records;
 use lane::Lane;
 use ring::Ring;
 use server::{Conduct, pattern, start};
@@ -15,9 +16,13 @@ const BYTES: u64 = 4 << 20;
 const SECTORS: u32 = 8;
 
 fn open(socket: &Path) -> Result<Volume, Failure> {
+    open_with(socket, OpenFlags::default())
+}
+
+fn open_with(socket: &Path, flags: OpenFlags) -> Result<Volume, Failure> {
     let plan = Plan { read_only: true, ..Plan::default() };
     let spec = target(&format!("nbd+unix:///disk?socket={}", socket.display()), &plan)?;
-    Volume::open(spec, OpenFlags::default(), &mut |_, _| ())
+    Volume::open(spec, flags, &mut |_, _| ())
 }
 
 /// Reads in turn, from all of the export. The futures are the lane's own, as those of a client.
@@ -67,6 +72,29 @@ fn a_server_of_one_connection_is_for_one_lane() {
     let volume = open(&socket).expect("it is of use");
     assert_eq!(volume.lanes_max(), Some(1));
     assert!(volume.notes()[0].contains("so one thread serves"), "{:?}", volume.notes());
+}
+
+/// A process that only reads must not let the one after it forget the changes of the one before.
+#[test]
+fn a_reader_after_a_process_that_was_killed_ends_once_all_is_settled() {
+    let place = tempfile::tempdir().expect("room");
+    let socket = place.path().join("socket");
+    start(&socket, Conduct { bytes: BYTES, ..Conduct::default() });
+    let open = |socket: &Path| {
+        let records = Some(Records::of(place.path()));
+        open_with(socket, OpenFlags { records, ..OpenFlags::default() }).expect("a sound server")
+    };
+    let killed = open(&socket);
+    assert_eq!(killed.settled_at(), None);
+    killed.record().expect("room");
+    drop(killed);
+    // By another path to the same socket.
+    let link = place.path().join("link");
+    std::os::unix::fs::symlink(&socket, &link).expect("room");
+    let reader = open(&link);
+    assert!(reader.settled_at().is_some());
+    reader.end_record(false);
+    assert_eq!(open(&socket).settled_at(), None);
 }
 
 #[test]

@@ -22,7 +22,8 @@ const SILENT_NS: u64 = 1_000_000_000;
 const ANSWERS_NS: u64 = 5_000_000_000;
 /// Longest time for a flush.
 const FLUSH_NS: u64 = 10_000_000_000;
-/// The cookie of the flush. No other request of an anchor has it.
+/// The cookie of the flush. No request of a serving process has it; an earlier flush of a process
+/// that was killed here covers the same changes.
 const COOKIE: u64 = u64::MAX;
 
 /// Simple replies in a stream that may begin inside one.
@@ -94,12 +95,15 @@ pub async fn read_answers(lane: &Lane, socket: &OwnedFd, writing: &Writing) {
     }
 }
 
-/// Flushes on the anchor of an earlier process, within some seconds. True: it is done, so the
-/// server has lost nothing, and the next byte of the connection belongs to another request.
-pub async fn flush_again(lane: &Lane, socket: &OwnedFd, writing: &Writing) -> bool {
+/// Flushes on the anchor of an earlier process, within some seconds. If that succeeds, the server
+/// has lost nothing, and all answered changes are durable. Answers to flushes of the earlier process
+/// may still come, so the connection must not be used any more.
+pub async fn flush_again(lane: &Lane, socket: &OwnedFd, writing: &Writing) {
     let mark = writing.fence(|fence| Fence::mark(fence));
-    let is_done = is_flushed(lane, socket).await.unwrap_or(false);
-    is_done && writing.fence(|fence| fence.flush_ends(mark, true)).is_ok()
+    if is_flushed(lane, socket).await.unwrap_or(false) {
+        // A loss that was noted before stays noted.
+        let _ = writing.fence(|fence| fence.flush_ends(mark, true));
+    }
 }
 
 async fn is_flushed(lane: &Lane, socket: &OwnedFd) -> io::Result<bool> {
@@ -111,7 +115,7 @@ async fn is_flushed(lane: &Lane, socket: &OwnedFd) -> io::Result<bool> {
     loop {
         match stream.next()? {
             Some(reply) if reply.cookie == COOKIE => {
-                return Ok(reply.error == 0 && stream.bytes.is_empty());
+                return Ok(reply.error == 0);
             }
             // The answer to a flush of the earlier process.
             Some(_) => {}
