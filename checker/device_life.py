@@ -43,7 +43,11 @@ class DeviceLife:
     def _attach(self):
         self.ledger.note(f"attach {' '.join(self.program.options)}")
         name = ["--name", self.program.name, "--via", "fuse"]
-        status = self.program.run("attach", self.volume.disk.backing, *name, *self.program.options)
+        arguments = [self.volume.disk.backing, *name, *self.program.options]
+        while (status := self.program.run("attach", *arguments)) in (3, 6):
+            if not self.volume.is_unreachable():
+                break
+            time.sleep(0.1)
         if status:
             raise Violation(f"attach ended with status {status}")
         self.totals.add("attached")

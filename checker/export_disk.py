@@ -105,8 +105,9 @@ class ExportDisk(Disk):
 
     def __init__(self, path, *disk):
         super().__init__(*disk)
-        self.flags = newstyle.SENDS_FLUSH | newstyle.SEVERAL
-        for flag in (newstyle.SENDS_FUA, newstyle.SENDS_TRIM, newstyle.SENDS_ZEROES):
+        # Without FUA, what is written through is lost by a restart, and the volume fails.
+        self.flags = newstyle.SENDS_FLUSH | newstyle.SEVERAL | newstyle.SENDS_FUA
+        for flag in (newstyle.SENDS_TRIM, newstyle.SENDS_ZEROES):
             self.flags |= flag if self.choice.random() < 0.8 else 0
         self.links = []
         # Connections that are still open and carry nothing, each with the time of its end.

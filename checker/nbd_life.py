@@ -157,11 +157,10 @@ class NbdLife:
     def _set(self):
         """Changes settings: the write mode under load, or the durability between requests."""
         may_fail = self.volume.disk_has_failed or self.volume.doubt >= 0
-        if self.random.random() < 0.5:
+        if self.random.random() < 0.5 or self.volume.is_export:
             mode = self.random.choice(["back", "back-now", "through", "none"])
             setting = [f"write={mode}", f"dirty_bytes={self.random.choice(['256K', '1M'])}"]
             status = self._command_under_load("volume", "set", self.program.name, *setting)
-            self.volume.holds_changes &= mode.startswith("back")
         else:
             status = self._set_durability()
         self.ledger.note(f"set, status {status}")

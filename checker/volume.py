@@ -14,7 +14,8 @@ from file_disk import RemoteFile
 from ledger import Ledger, Violation
 
 SECTORS = 32768
-PATIENCE_SECONDS = 60
+# Several times as long as changes of an export may be held after a cut of its link.
+PATIENCE_SECONDS = 150
 # As many errors show that a volume has failed.
 MANY_ERRORS = 4
 
@@ -52,8 +53,6 @@ class Volume:
         # Whether a flush makes all that it covers durable, or only keeps an order.
         self.is_durable = True
         self.durability = None
-        # Whether the daemon holds a change until a flush has covered it.
-        self.holds_changes = True
         self.former_options = None
         self.errors = 0
         self.forgive()
@@ -93,13 +92,13 @@ class Volume:
         modes = self.options.write or ["back", "back", "back-now", "through", "none"]
         if self.durability is None or choice.random() < 0.1:
             durabilities = self.options.durability or ["flush", "flush", "ordered"]
+            # What is written through in ordered mode is lost by a restart of the server.
+            durabilities = ["flush"] if self.is_export else durabilities
             self.durability = "flush" if self.lie == "weaker" else choice.choice(durabilities)
         self.set_durability(self.durability)
         served = {"scratch": "scratch", "weaker": "ordered"}.get(self.lie, self.durability)
         options = ["--memory", choice.choice(["4M", "8M", "32M"])]
-        mode = choice.choice(modes)
-        self.holds_changes = mode.startswith("back")
-        options += ["--write", mode, "--durability", served, "--retry-time", "3s"]
+        options += ["--write", choice.choice(modes), "--durability", served, "--retry-time", "3s"]
         if choice.random() < 0.4:
             options += ["--dirty-bytes", choice.choice(["128K", "1M"])]
         if choice.random() < 0.3:
@@ -176,20 +175,16 @@ class Volume:
             self.ledger.note(f"the link is cut{', silently' if is_silent else ''}")
             self.disk.command("unlink", seconds=seconds, silent=is_silent)
             self.totals.add("links cut")
-            self._may_have_lost()
         elif luck < cuts + self.options.link_weights["restart"]:
             self.ledger.note("the server is restarted")
             self.disk.command("restart", seconds=seconds)
             self.totals.add("restarts")
-            self._may_have_lost()
+        # Until a flush has succeeded since the start, the volume may fail.
+        self.disk_has_failed = True
 
     def is_unreachable(self):
         """Returns whether the link may be cut now."""
         return self.is_export and self.now() < self.reachable_at + 1
-
-    def _may_have_lost(self):
-        # Where the daemon holds no changes, it reports that the server may have lost some.
-        self.disk_has_failed |= not self.holds_changes
 
     # Kills.
 
