@@ -96,8 +96,8 @@ pub async fn read_answers(lane: &Lane, socket: &OwnedFd, writing: &Writing) {
 }
 
 /// Flushes on the anchor of an earlier process, within some seconds. If that succeeds, the server
-/// has lost nothing, and all answered changes are durable. Answers to flushes of the earlier process
-/// may still come, so the connection must not be used any more.
+/// has lost nothing, and all answered changes are durable. Answers to flushes of the earlier
+/// process may still come, so the connection must not be used any more.
 pub async fn flush_again(lane: &Lane, socket: &OwnedFd, writing: &Writing) {
     let mark = writing.fence(|fence| Fence::mark(fence));
     if is_flushed(lane, socket).await.unwrap_or(false) {
