@@ -43,8 +43,7 @@ pub struct Limits {
     pub io_max_bytes: u32,
     /// Whether a power cut may lose acknowledged writes that were not flushed.
     pub flush_needed: bool,
-    /// Whether the end of a connection may lose them as well, while this process lives. Discards
-    /// are then durable when they are acknowledged, if writes can be (`fua`).
+    /// Whether the end of a connection may lose them as well, while this process lives.
     pub loses_with_connection: bool,
     /// How a single write is made durable.
     pub fua: Fua,

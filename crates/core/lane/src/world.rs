@@ -105,7 +105,8 @@ impl World {
         }
         let chosen = random.below(ready as u64) as usize;
         let mut lanes = self.lanes.iter().filter(|lane| lane.is_ready());
-        lanes.nth(chosen).is_some_and(Lane::step)
+        // A wake-up of a task that has ended leaves nothing to run, but other steps may follow.
+        lanes.nth(chosen).map(Lane::step).is_some()
     }
 
     fn step_timed(&mut self) -> bool {

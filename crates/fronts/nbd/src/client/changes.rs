@@ -18,7 +18,7 @@ use super::shared::{Dial, LinkShared};
 use super::writing::Writing;
 use crate::codec::NBD_ESHUTDOWN;
 use crate::fence::{Begin, Fence, FlushMark, Lost, Sent};
-use block::{Block, Error, Extent, Fua, Kind, Request, Result, SECTOR};
+use block::{Block, Error, Extent, Kind, Request, Result, SECTOR};
 use lane::{Lane, first};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -50,8 +50,6 @@ pub(super) struct Changes<D: Dial> {
     piece_sectors: u32,
     /// Whether answered changes are durable at once: the server has no flush.
     is_always_durable: bool,
-    /// Whether the server has FUA.
-    has_fua: bool,
 }
 
 impl<D: Dial> Changes<D> {
@@ -72,7 +70,6 @@ impl<D: Dial> Changes<D> {
             ferry: ferry.clone(),
             piece_sectors: limits.io_max_bytes / SECTOR as u32,
             is_always_durable: !limits.flush_needed,
-            has_fua: limits.fua == Fua::Native,
         });
         // Another lane has carried changes before, with an anchor of its own.
         let now_ns = lane.now();
@@ -103,13 +100,6 @@ impl<D: Dial> Changes<D> {
             Request::Flush => return self.flush().await,
             Request::Write { at, .. } | Request::Zero { at, .. } | Request::Discard { at } => *at,
             Request::Read { .. } | Request::Advise { .. } => return Ok(()),
-        };
-        // The engine holds no copies of discards (`Limits::loses_with_connection`).
-        let request = match request {
-            Request::Discard { at } if self.has_fua => {
-                Request::Zero { at, fua: true, may_unmap: true }
-            }
-            request => request,
         };
         let most = match &request {
             Request::Write { .. } => self.piece_sectors,
