@@ -1,12 +1,16 @@
 //! An export that is written from two lanes, over connections that end anywhere: the crate's client
 //! against the crate's server.
 
-use block::{Block, Buf, Extent, Memory, Part, Ram, Request, Result, SECTOR, Stack};
-use export::Export;
+mod common;
+#[path = "common/cut.rs"]
+mod cut;
+
+use block::{Block, Buf, Extent, Memory, Ram, Request, SECTOR, Stack};
+use common::{negotiate, serve_disk};
+use cut::Cut;
 use lane::{Lane, Random, World};
-use nbd::client::{Agreed, Dial, Link, LinkShared, Negotiation, Wish, WriteDials, Writing};
+use nbd::client::{Agreed, Dial, Link, LinkShared, Wish, WriteDials, Writing};
 use nbd::fence::{self, Fence, TABLE_BYTES};
-use nbd::{Exports, Options, Pipe, Wire, pipe, serve};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,37 +18,6 @@ use std::sync::Arc;
 const SECTORS: u64 = 64;
 /// Changes of each client.
 const CHANGES: u64 = 40;
-
-/// A wire that ends after a number of received bytes.
-struct Cut {
-    pipe: Pipe,
-    left: Cell<usize>,
-}
-
-impl Wire for Cut {
-    async fn receive(&self, memory: &Arc<Memory>, offset: usize, length: usize) -> Result<usize> {
-        let most = length.min(self.left.get());
-        if most == 0 {
-            self.pipe.shutdown();
-            return Ok(0);
-        }
-        let count = self.pipe.receive(memory, offset, most).await?;
-        self.left.set(self.left.get() - count);
-        Ok(count)
-    }
-
-    async fn send(&self, parts: &[Part]) -> Result {
-        self.pipe.send(parts).await
-    }
-
-    fn finish(&self) {
-        self.pipe.finish();
-    }
-
-    fn shutdown(&self) {
-        self.pipe.shutdown();
-    }
-}
 
 /// Connects to the server; some of the first connections end early.
 #[derive(Clone)]
@@ -60,21 +33,9 @@ impl Dial for Dialler {
     type Wire = Cut;
 
     async fn dial(&self) -> Option<(Cut, Agreed)> {
-        let (theirs, ours) = pipe(4096);
-        let exports = Rc::new(Exports::new([Export::new("disk", self.disk.clone())]));
-        let options = Options {
-            handshake_ms: None,
-            drain_ms: None,
-            linger_ms: None,
-            rest_ms: None,
-            ..Options::default()
-        };
-        let lane = self.lane.clone();
-        let task = async move {
-            serve(lane, theirs, exports, options).await;
-        };
-        self.lane.spawn(task).expect("room");
-        let agreed = negotiate(&ours, self.structured).await;
+        let ours = serve_disk(&self.lane, self.disk.clone(), 4096);
+        let wish = Wish { sizes: true, structured: self.structured, ..Wish::default() };
+        let agreed = negotiate(&ours, wish).await;
         let left = match self.cuts_left.get() {
             0 => usize::MAX,
             cuts => {
@@ -83,28 +44,6 @@ impl Dial for Dialler {
             }
         };
         Some((Cut { pipe: ours, left: Cell::new(left) }, agreed))
-    }
-}
-
-/// A handshake over the pipe, byte by byte.
-async fn negotiate(wire: &Pipe, structured: bool) -> Agreed {
-    let wish = Wish { sizes: true, structured, ..Wish::default() };
-    let (mut negotiation, memory) = (Negotiation::new(wish), Arc::new(Memory::heap(1)));
-    loop {
-        let count = wire.receive(&memory, 0, 1).await.expect("the server goes on");
-        assert_eq!(count, 1);
-        let (mut byte, mut out) = ([0], Vec::new());
-        memory.read(0, &mut byte);
-        let agreed = negotiation.take(&mut &byte[..], &mut out).expect("the server is sound");
-        if !out.is_empty() {
-            let memory = Arc::new(Memory::heap(out.len()));
-            memory.write(0, &out);
-            let part = Part { memory, offset: 0, length: out.len() };
-            wire.send(&[part]).await.expect("the server reads");
-        }
-        if let Some(agreed) = agreed {
-            return agreed;
-        }
     }
 }
 

@@ -2,9 +2,12 @@
 //! server and against servers that lie.
 
 mod common;
+#[path = "common/cut.rs"]
+mod cut;
 
-use block::{Buf, Extent, Kind, Memory, Part, Ram, Request, Result, SECTOR, Stack, Stretch};
+use block::{Buf, Extent, Kind, Memory, Ram, Request, Result, SECTOR, Stack, Stretch};
 use common::{negotiate, send, serve_disk};
+use cut::Cut;
 use lane::{Lane, World};
 use nbd::client::{Agreed, Dial, IN_FLIGHT_MAX, Link, LinkShared, RECONNECT_NS, Wish};
 use nbd::codec::{
@@ -36,37 +39,6 @@ enum Server {
     Zeros(Rc<RefCell<Vec<u32>>>),
     /// It receives and answers nothing. The number of requests that arrive is counted.
     Silent(Rc<Cell<usize>>),
-}
-
-/// A wire that ends after a number of received bytes.
-struct Cut {
-    pipe: Pipe,
-    left: Cell<usize>,
-}
-
-impl Wire for Cut {
-    async fn receive(&self, memory: &Arc<Memory>, offset: usize, length: usize) -> Result<usize> {
-        let most = length.min(self.left.get());
-        if most == 0 {
-            self.pipe.shutdown();
-            return Ok(0);
-        }
-        let count = self.pipe.receive(memory, offset, most).await?;
-        self.left.set(self.left.get() - count);
-        Ok(count)
-    }
-
-    async fn send(&self, parts: &[Part]) -> Result {
-        self.pipe.send(parts).await
-    }
-
-    fn finish(&self) {
-        self.pipe.finish();
-    }
-
-    fn shutdown(&self) {
-        self.pipe.shutdown();
-    }
 }
 
 async fn say(wire: &Pipe, bytes: &[u8]) {
