@@ -15,7 +15,8 @@ const ESCAPE: char = '\u{1b}';
 fn overdrive(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(OVERDRIVE);
     command.args(arguments).current_dir(home).env("OVERDRIVE", OVERDRIVE);
-    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
+    // CI: with it, a terminal without colours counts as one with colours (anstyle-query).
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "CI"] {
         command.env_remove(name);
     }
     for name in ["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_DATA_HOME"] {

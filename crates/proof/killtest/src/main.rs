@@ -57,8 +57,8 @@ struct Arguments {
     /// To test the judge: the daemons serve with this durability, but are judged by --durability.
     #[arg(long, value_parser = ["flush", "ordered", "scratch"], value_name = "WHAT")]
     serve_as: Option<String>,
-    /// To test the judge: the backing answers flushes and does nothing, or only carries out the
-    /// flush before. Cuts must then be found to lose data, or to break the order.
+    /// To test the judge: the backing answers flushes and does nothing, or only carries out one
+    /// some flushes earlier. Cuts must then be found to lose data, or to break the order.
     #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "never",
         default_value_t = Flushes::Honest, hide_default_value = true, value_name = "HOW")]
     lying_backing: Flushes,

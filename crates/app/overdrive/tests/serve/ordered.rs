@@ -7,7 +7,7 @@ use crate::databases::{Writer, notes_of};
 use crate::dice::{Dice, scaled};
 use crate::mounted::{Mounted, can_mount, plain};
 use crate::power::Host;
-use killtest::lossy::Flushes;
+use killtest::lossy::{Flushes, LATE_FLUSHES};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -165,9 +165,10 @@ fn recovers(kind: &Kind, flushes: Flushes, options: &[&str], dice: &mut Dice, cu
     let notes = tempfile::NamedTempFile::new().expect("room");
     let mut commits = Commits::new(notes.path().to_owned());
     let mut mounted = (kind.make)(host.server());
-    // A power cut could remove the file system itself, although mkfs was answered. Twice, so that a
+    // A power cut could remove the file system itself, although mkfs was answered. So often that a
     // late disk has flushed it, too.
-    for _ in 0..2 {
+    for _ in 0..=LATE_FLUSHES {
+        fs::write(mounted.mount_point().join("made"), "").expect("room");
         run("sync", &["-f", plain(&mounted.mount_point())]).well();
         host.server().volume(&["flush"]).well();
     }
@@ -218,7 +219,7 @@ fn xfs_recovers_from_power_cuts_without_a_hole() {
     recovers(&XFS, Flushes::Honest, &options(&mut dice), &mut dice, scaled(CUTS));
 }
 
-/// Tests the test: a disk that does each flush one flush late breaks the order, which the recovery
+/// Tests the test: a disk that does each flush some flushes late breaks the order, which the recovery
 /// detects. Without a write buffer: behind one it takes still more cuts, because few of them happen
 /// where a file system would notice.
 #[test]
