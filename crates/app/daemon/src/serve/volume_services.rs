@@ -3,7 +3,8 @@
 use super::ServedVolume;
 use super::captive::{Which, either};
 use super::volume_service::VolumeService;
-use crate::confine::check_next;
+use crate::broker;
+use crate::confine;
 use crate::control::losses::Losses;
 use crate::control::words::Row;
 use crate::device::{self, Devices, blocking};
@@ -194,9 +195,15 @@ impl VolumeServices {
         let spec = |one: &Rc<VolumeService>| (one.name.clone(), one.volume.spec().clone());
         let served: Vec<_> = self.list.borrow().iter().map(spec).collect();
         let (file, tls) = (self.configured.file.clone(), self.configured.tls.clone());
+        let devices = self.devices.attached();
+        if broker::present().is_some()
+            && let Some(volume) = self.devices.removed_elsewhere()
+        {
+            return Err(confine::forbidden(&volume, "its device, which was removed,"));
+        }
         let checked = blocking(move || {
             try_program(&program)?;
-            check_next(&program, file.as_ref(), &tls, &served)
+            confine::check_next(&program, file.as_ref(), &tls, &served, &devices)
         });
         checked.await?
     }
