@@ -366,8 +366,8 @@ pub fn effective(path: &Path) -> Result<Effective, Vec<Failure>> {
     Ok(Effective { files, daemon, volumes })
 }
 
-/// Checks the limits of dirty data against the memory. A daemon may get another memory on its command
-/// line, so that only the check of a file does this.
+/// Checks the limits of dirty data against the memory. A daemon may get another memory on its
+/// command line, so only the check of a file does this.
 fn check_sizes(config: &Config, top: &Section<'_>) -> Result<(), Vec<Wrong>> {
     let mut mistakes = Mistakes::default();
     for (name, section) in volumes_of(top)? {

@@ -1,7 +1,7 @@
 //! Times as users write them.
 
-/// Parses a time such as `500us`, `2ms`, `5s`, `10min` or `1h`, and returns microseconds. Minutes may
-/// also be `m`, as in systemd's times.
+/// Parses a time such as `500us`, `2ms`, `5s`, `10min` or `1h`, and returns microseconds. Minutes
+/// may also be `m`, as in systemd's times.
 ///
 /// # Errors
 /// A sentence with a correction.

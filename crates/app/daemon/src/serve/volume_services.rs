@@ -156,8 +156,8 @@ impl VolumeServices {
         }
     }
 
-    /// Saves the lists of hot blocks, and requests the end for an upgrade, after all checks that can
-    /// be made before.
+    /// Saves the lists of hot blocks, and requests the end for an upgrade, after all checks that
+    /// can be made before.
     ///
     /// # Errors
     /// Busy: another upgrade has begun. The next program could not continue; nothing has changed.

@@ -3,7 +3,7 @@
 use super::{Disk, have_devices, text};
 use crate::common::{place, run, wait_until};
 use crate::confined::{all_parts, assert_attempts_fail, assert_filtered};
-use crate::programs::install_overdrive;
+use crate::programs::{install_overdrive, install_script};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 
@@ -40,6 +40,9 @@ fn forbidden_calls_and_files_are_refused_to_the_daemon_of_a_device() {
     run("env", &[&[variable.as_str(), text(&program)], &attach[..]].concat()).well();
     assert_confined(&disk);
     assert_attempts_fail(&disk.home, &program, outside.path());
+    // A program of an earlier version runs, and has no such command.
+    install_script(&program, "#!/bin/sh\n[ \"$1\" = --version ]\n");
+    disk.home.overdrive(&["upgrade"]).refused(4, &["cannot use the broker", "restart"]);
     disk.detach().well();
 }
 
