@@ -359,6 +359,9 @@ pub struct Confined {
     pub calls: bool,
     /// The files and directories that it does not need are forbidden.
     pub files: ConfinedFiles,
+    /// It has only those capabilities that it needs.
+    #[serde(default)]
+    pub rights: bool,
 }
 
 /// How far the files of a process are confined.

@@ -154,9 +154,9 @@ impl ReportState {
     fn of_failure(&mut self, failed: bool) -> Option<&'static str> {
         let was_failed = std::mem::replace(&mut self.failed, failed);
         (failed && !was_failed).then_some(
-            "writes to the backing have failed for retry_time: the volume has failed; writes and \
-             flushes fail from now on, reads continue; repair the backing, then see 'overdrive \
-             volume clear-error --help'",
+            "the volume has failed: the backing has refused changes for retry_time, or once where \
+             memory had no copy to write again; writes and flushes fail from now on, reads \
+             continue; repair the backing, then see 'overdrive volume clear-error --help'",
         )
     }
 

@@ -45,7 +45,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns the keys of a config file that were given as options, besides settings.
+    /// Returns the keys of a config file that were given as options.
     pub(super) fn replaced(&self) -> Vec<&'static str> {
         let given = [
             ("wait_time", self.wait_time.is_some()),
@@ -55,7 +55,8 @@ impl Options {
             ("faults", self.faults.is_some()),
             ("holder", self.no_holder),
         ];
-        given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
+        let given = given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key);
+        given.chain(self.cache.keys()).collect()
     }
 
     /// Replaces the volume's values by the options that were given.

@@ -251,7 +251,8 @@ fn confinement_line(out: &mut Lines, process: &Process) {
         ConfinedFiles::Partly => Some("files (partly)"),
         ConfinedFiles::Yes => Some("files"),
     };
-    let confined: Vec<_> = calls.into_iter().chain(files).collect();
+    let rights = process.confined.rights.then_some("capabilities");
+    let confined: Vec<_> = calls.into_iter().chain(files).chain(rights).collect();
     let confined = if confined.is_empty() { "no".into() } else { confined.join(", ") };
     out.push(format!("confined  {confined}"));
 }
