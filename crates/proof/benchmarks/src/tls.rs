@@ -33,6 +33,14 @@ pub(crate) struct Arguments {
 /// Minimum rate, relative to nbdkit.
 const RATE_MIN: f64 = 0.8;
 
+/// The cost of the requests of one run.
+struct Cost {
+    /// Time between two answers.
+    period_ns: f64,
+    /// The server's processor time per request.
+    processor_ns: f64,
+}
+
 /// A server with a client over TLS.
 struct Encrypted {
     program: Program,
@@ -46,13 +54,13 @@ impl Encrypted {
         Ok(Encrypted { program, client, random: Random::new(1) })
     }
 
-    /// Returns the nanoseconds between answers, and the server's nanoseconds per request.
-    fn reads(&mut self, window: Window) -> Result<(f64, f64)> {
+    fn reads(&mut self, window: Window) -> Result<Cost> {
         let before = self.program.used_ns()?;
         let (blocks, random) = (self.client.blocks(), &mut self.random);
         let run = self.client.reads(window, || random.below(blocks))?;
         let used = self.program.used_ns()? - before;
-        Ok((run.period_ns(), used as f64 / run.requests.max(1) as f64))
+        let processor_ns = used as f64 / run.requests.max(1) as f64;
+        Ok(Cost { period_ns: run.period_ns(), processor_ns })
     }
 }
 
@@ -92,9 +100,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn print(found: &[((f64, f64), (f64, f64))]) {
-    let periods = Pairs::of(found, |(period, _)| *period);
-    let used = Pairs::of(found, |(_, used)| *used);
+fn print(found: &[(Cost, Cost)]) {
+    let periods = Pairs::of(found, |cost| cost.period_ns);
+    let used = Pairs::of(found, |cost| cost.processor_ns);
     println!(
         "  {:.0} against {:.0} a second  ratio {}  target at least {RATE_MIN}: {}",
         1e9 / periods.a(),
