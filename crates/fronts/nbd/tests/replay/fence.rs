@@ -48,8 +48,8 @@ pub(crate) fn fence(input: &[u8]) {
     }
 }
 
-/// Whatever an earlier process has left, it holds changes only for the settle time, and the fence
-/// works from then on.
+/// Memory of an earlier process holds changes for the settle time at most. From then on the fence
+/// works as a new one.
 fn continue_with(mut fence: Fence, memory: &Arc<Memory>, now_ns: u64) {
     assert!(fence.sent() <= SENT_MAX);
     for slot in (0..2 * SENT_MAX).step_by(3) {
