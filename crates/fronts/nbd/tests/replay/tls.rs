@@ -99,13 +99,13 @@ async fn attack(lane: Lane, pipe: Pipe, kind: u8, piece: usize, bytes: Vec<u8>) 
         _ => Vec::new(),
     };
     let below = Rc::new(Changed { pipe, sent: Cell::new(0), changes });
-    if kind != HANDSHAKE {
+    if kind == AFTER || kind == CHANGES {
         let wire = TlsWire::new(Shared(below.clone()), trust().client.session());
         if wire.handshake().await.is_err() || send(&wire, &data()).await.is_err() {
             return below.shutdown();
         }
     }
-    if kind != CHANGES {
+    if kind == HANDSHAKE || kind == AFTER {
         for piece in bytes.chunks(piece) {
             if send(&below.pipe, piece).await.is_err() {
                 return;
