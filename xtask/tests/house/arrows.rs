@@ -146,6 +146,8 @@ const BENCHMARKS: &[&str] = &[
     "host",
     "ring",
     "export",
+    "authority",
+    "tls",
     "nbd",
     "ublk",
     "holder",

@@ -45,6 +45,7 @@ mod slow;
 mod suites;
 mod takeover;
 mod threads;
+mod tls;
 mod trace;
 mod virtual_time;
 mod warm;
@@ -102,6 +103,8 @@ enum Figure {
     /// An NBD export behind a link of 1 ms, compared with the bare link: a zipf load, and a stream
     /// that starts cold.
     Link(link::Arguments),
+    /// Hits over TLS compared with nbdkit's: the same cipher and client.
+    Tls(tls::Arguments),
     /// More load than a file can serve: a trace at its own pace and fio at depth 128, compared with
     /// the same server without a cache.
     Saturate(saturate::Arguments),
@@ -161,6 +164,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Poll(arguments) => poll::run(&arguments),
         Figure::Slow(arguments) => slow::run(&arguments),
         Figure::Link(arguments) => link::run(&arguments),
+        Figure::Tls(arguments) => tls::run(&arguments),
         Figure::Saturate(arguments) => saturate::run(&arguments),
         Figure::Copy(arguments) => copy::run(&arguments),
         Figure::Device(arguments) => device::run(&arguments),

@@ -347,6 +347,8 @@ pub struct Process {
     pub poll_spent_ns: u64,
     /// Part of that time after which a lane found no work.
     pub poll_vain_ns: u64,
+    /// Clients that were refused because of TLS: without it where it is required, or not trusted.
+    pub tls_refused: u64,
     /// Rights that the process has given up.
     pub confined: Confined,
 }

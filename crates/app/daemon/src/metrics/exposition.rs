@@ -233,10 +233,18 @@ impl Scrape {
             let (unit, kind) = (Unit::Seconds, MetricType::Counter);
             count(encoder.encode_descriptor(name, help, Some(&unit), kind)?, value)?;
         }
-        let help = "Page faults of the daemon served from a file or from swap.";
-        let name = "page_faults_major";
-        let faults = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        count(faults, process.page_faults_major as f64)
+        let rows = [
+            (
+                "page_faults_major",
+                "Page faults of the daemon served from a file or from swap.",
+                process.page_faults_major,
+            ),
+            ("tls_refused", "Clients that were refused because of TLS.", process.tls_refused),
+        ];
+        rows.into_iter().try_for_each(|(name, help, value)| {
+            let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            count(family, value as f64)
+        })
     }
 }
 
@@ -252,11 +260,12 @@ impl Collector for Scrape {
 
 /// Names of the metrics that are not rows of the cache's tables, for docs/METRICS.md.
 #[cfg(test)]
-pub(crate) const OTHERS: [&str; 8] = [
+pub(crate) const OTHERS: [&str; 9] = [
     "overdrive_build_info",
     "overdrive_poll_seconds_total",
     "overdrive_poll_vain_seconds_total",
     "overdrive_page_faults_major_total",
+    "overdrive_tls_refused_total",
     "overdrive_state",
     "overdrive_size_bytes",
     "overdrive_memory_bytes",

@@ -48,4 +48,5 @@ pub(crate) struct ProcessSample {
     pub(crate) poll_spent_ns: u64,
     pub(crate) poll_vain_ns: u64,
     pub(crate) page_faults_major: u64,
+    pub(crate) tls_refused: u64,
 }

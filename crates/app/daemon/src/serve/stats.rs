@@ -44,6 +44,7 @@ pub(crate) fn of(service: &VolumeService) -> Statistics {
             page_faults_major: faults.major,
             poll_spent_ns: threads.poll_spent_ns(),
             poll_vain_ns: threads.poll_vain_ns(),
+            tls_refused: crate::front::tls_refused(),
             confined: crate::confine::state().report(),
         },
     }

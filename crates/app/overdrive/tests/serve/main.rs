@@ -57,6 +57,7 @@ mod recipes;
 mod remote;
 mod rescue;
 mod retained;
+mod server_errors;
 mod settings;
 mod silence;
 mod threads;

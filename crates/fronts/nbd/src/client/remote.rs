@@ -461,7 +461,11 @@ async fn send<W: Wire>(shared: Rc<Shared<W>>) {
             continue;
         }
         let part = Part { memory: stage.clone(), offset: 0, length };
-        if shared.wire.send(&[part]).await.is_err() || is_last {
+        let sent = shared.wire.send(&[part]).await;
+        if sent.is_ok() && is_last {
+            shared.wire.finish().await;
+        }
+        if sent.is_err() || is_last {
             return shared.fail(LOST);
         }
     }
