@@ -47,6 +47,7 @@ mod arena;
 mod backing;
 mod blocks;
 mod bypass;
+mod compressed;
 mod dirty;
 mod epochs;
 mod geometry;

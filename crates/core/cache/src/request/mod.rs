@@ -1,6 +1,7 @@
 //! The cache as a block layer: loops around the decisions of the shards.
 
 mod advise;
+mod compressed;
 mod direct;
 pub(crate) mod flush;
 pub(crate) mod read;
@@ -8,6 +9,8 @@ pub(crate) mod rests;
 pub(crate) mod status;
 pub(crate) mod write;
 pub(crate) mod write_through;
+
+pub(crate) use compressed::Decoder;
 
 use crate::blocks::{SLICE, blocks_of};
 use crate::handle::Handle;
