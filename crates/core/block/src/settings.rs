@@ -171,6 +171,7 @@ words! {
     /// The compression of evicted blocks.
     Compress {
         Off "off" "Evicted blocks are dropped.",
+        Auto "auto" "As lz4, while the hits that this brings save more time than it costs.",
         Lz4 "lz4" "Evicted clean blocks that become smaller by a quarter are kept compressed, in up \
                    to half of the memory; a hit of one takes some microseconds more.",
     }

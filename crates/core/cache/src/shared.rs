@@ -8,7 +8,7 @@ use crate::arena::Arena;
 use crate::arena::superblock::Unrecoverable;
 use crate::backing::Backing;
 use crate::backing::health::IN_DOUBT;
-use crate::bypass::balance::Pressure;
+use crate::bypass::balance::{Pressure, Reads};
 use crate::bypass::guard::GuardState;
 use crate::bypass::{Bypass, Costs};
 use crate::compressed::Compression;
@@ -34,7 +34,7 @@ use crate::writeback::Writeback;
 use crate::writeback::tasks::{Tasks, tasks_a_lane};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use block::{Limits, Memory, WriteMode};
+use block::{Compress, Limits, Memory, WriteMode};
 use hotlist::{HotList, StartList};
 use lane::Event;
 use lane::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -153,7 +153,7 @@ impl Shared {
             epochs,
             writeback,
             tasks: Tasks::new(),
-            compression: Compression::default(),
+            compression: Compression::new(geometry.slots),
             backing,
             bypass: Bypass::default(),
             stats,
@@ -261,6 +261,14 @@ impl Shared {
             self.warming.judge(&counted, &evidence, now_ns);
             // The end of a bypass of reads is no event of its own.
             self.streams.work.notify_one();
+        }
+        if self.settings.compress() != Compress::Off {
+            let reads = Reads {
+                backing_ns: counted.backing_read_ns,
+                hit_ns: counted.hit_ns,
+                copy_ns: self.settings.fill_cost_ns,
+            };
+            self.compression.judge(&counted, &reads, pressure, now_ns);
         }
         self.bypass.judge(&counted, costs, now_ns)
     }

@@ -22,18 +22,24 @@
 //! The headers of the pages' slots say that they are free: a successor finds none of the objects.
 
 pub(crate) mod codec;
+mod economics;
 mod pending;
 #[cfg(test)]
 mod tests;
 
 use crate::arena::Arena;
+use crate::bypass::balance::{Pressure, Reads};
 use crate::compressed::codec::Encoding;
 use crate::geometry::Geometry;
 use crate::slots::index::{self, Index};
 use crate::slots::regions::RegionCounts;
+use crate::stats::counters::Counters;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use lane::Event;
+use block::Compress;
+use economics::Economics;
+use lane::atomic::{AtomicBool, Ordering};
+use lane::{Event, Lock};
 use pending::Pending;
 use policy::{Hash, NIL};
 
@@ -117,10 +123,45 @@ impl Copies {
 }
 
 /// The part of compression that a volume's lanes share.
-#[derive(Default)]
 pub(crate) struct Compression {
     /// Notified when there may be blocks to compress, or pages to release.
     pub(crate) work: Event,
+    economics: Lock<Economics>,
+    /// It does not pay at the moment.
+    paused: AtomicBool,
+}
+
+impl Compression {
+    /// Makes the shared part of a cache of this many slots.
+    pub(crate) fn new(slots: u32) -> Compression {
+        let economics = Lock::new(Economics::new(slots));
+        Compression { work: Event::new(), economics, paused: AtomicBool::new(false) }
+    }
+
+    /// Whether blocks are compressed at the moment, with this setting.
+    #[inline]
+    pub(crate) fn is_on(&self, setting: Compress) -> bool {
+        match setting {
+            Compress::Off => false,
+            Compress::Auto => !self.paused.load(Ordering::Relaxed),
+            Compress::Lz4 => true,
+        }
+    }
+
+    /// Judges the time since the last call: see [`Economics::judge`].
+    pub(crate) fn judge(
+        &self,
+        counters: &Counters,
+        reads: &Reads,
+        pressure: Pressure,
+        now_ns: u64,
+    ) {
+        let pays =
+            self.economics.with(|economics| economics.judge(counters, reads, pressure, now_ns));
+        if self.paused.swap(!pays, Ordering::Relaxed) == pays {
+            self.work.notify();
+        }
+    }
 }
 
 /// The compressed tier of a shard.
@@ -146,7 +187,6 @@ pub(crate) struct Tier {
     /// Slots that have become free.
     released: Vec<u32>,
     held: u32,
-    bytes_held: u64,
     pending: Pending,
 }
 
@@ -168,7 +208,6 @@ impl Tier {
             pages_held: 0,
             released: Vec::new(),
             held: 0,
-            bytes_held: 0,
             pending: Pending::default(),
         }
     }
@@ -208,11 +247,6 @@ impl Tier {
     #[inline]
     pub(crate) fn pages(&self) -> u32 {
         self.pages_held
-    }
-
-    /// Bytes of the compressed blocks.
-    pub(crate) fn bytes_held(&self) -> u64 {
-        self.bytes_held
     }
 
     /// Whether a change need not be reported to it.
@@ -371,7 +405,6 @@ impl Tier {
         self.index.insert(Hash::of(block), number);
         self.regions.add(block);
         self.held += 1;
-        self.bytes_held += data.len() as u64;
     }
 
     /// Moves the cursor to the next page.
@@ -469,7 +502,6 @@ impl Tier {
         });
         self.regions.remove(object.block());
         self.held -= 1;
-        self.bytes_held -= u64::from(object.bytes);
         self.objects[number as usize].block_high = DEAD;
         let goes_on = usize::from(object.at) + usize::from(object.bytes) > self.page_bytes;
         if goes_on {
@@ -526,7 +558,7 @@ impl Tier {
     /// If one does not hold.
     pub(crate) fn check(&self, is_cached: impl Fn(u64) -> bool) {
         let mut live = alloc::vec![0; self.pages.len()];
-        let (mut held, mut bytes) = (0, 0);
+        let mut held = 0;
         for (index, page) in self.pages.iter().enumerate() {
             let mut next = page.first;
             while next != NIL {
@@ -547,10 +579,10 @@ impl Tier {
                 if usize::from(object.at) + length > self.page_bytes {
                     live[index + 1] += 1;
                 }
-                (held, bytes) = (held + 1, bytes + length as u64);
+                held += 1;
             }
         }
-        assert_eq!((held, bytes), (self.held, self.bytes_held), "objects are counted wrongly");
+        assert_eq!(held, self.held, "objects are counted wrongly");
         assert_eq!(self.regions.sum(), held);
         let counted: Vec<u32> = self.pages.iter().map(|page| page.live).collect();
         assert_eq!(live, counted, "live objects of pages");

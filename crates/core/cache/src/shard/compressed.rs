@@ -11,6 +11,7 @@ use crate::planted::{Bug, planted};
 use alloc::vec::Vec;
 use block::Extent;
 use core::ops::Range;
+use core::sync::atomic::Ordering;
 use policy::Hash;
 
 /// Slots are freed ahead of need while fewer than one in this number are free ...
@@ -36,15 +37,6 @@ impl Batch {
     }
 }
 
-/// Settings of the tier.
-#[derive(Clone, Copy)]
-pub(crate) struct CompressRules {
-    /// Blocks may be compressed.
-    pub(crate) is_on: bool,
-    /// Maximum number of blocks in a batch.
-    pub(crate) blocks_max: usize,
-}
-
 impl Shard {
     /// Free slots that are kept for misses while blocks are compressed.
     fn free_wanted(&self) -> u32 {
@@ -55,7 +47,7 @@ impl Shard {
     #[inline]
     pub(super) fn note_free_slots(&self) {
         let is_due = self.tier.is_open() && self.free.length < self.free_wanted().div_ceil(2);
-        self.counters.compression_due.set(is_due.into());
+        self.compression_due.store(is_due, Ordering::Relaxed);
     }
 
     /// Free slots that a block may take without evicting another one.
@@ -119,18 +111,17 @@ impl Shard {
         self.note_free_slots();
         self.counters.blocks_held.set(self.held().into());
         self.counters.compressed_blocks.set(self.tier.held().into());
-        self.counters.compressed_bytes.set(self.tier.bytes_held());
         self.counters.compressed_slots.set(self.tier.pages().into());
     }
 
-    /// Evicts clean blocks ahead of need, and copies those that may be compressed into an empty
+    /// Evicts up to `blocks_max` clean blocks ahead of need, and copies those that may be compressed into an empty
     /// batch. They are stored or given up by [`Shard::store_compressed`].
     /// Returns the number of evicted blocks.
-    pub(crate) fn begin_compression(&mut self, rules: CompressRules, batch: &mut Batch) -> usize {
+    pub(crate) fn begin_compression(&mut self, blocks_max: usize, batch: &mut Batch) -> usize {
         self.tier.open();
         self.adapt();
         let mut evicted = 0;
-        while self.free.length < self.free_wanted() && evicted < rules.blocks_max {
+        while self.free.length < self.free_wanted() && evicted < blocks_max {
             // No block is about to be cached: none is compared with the victim.
             let Some(slot) = self.next_victim(Hash::of(u64::MAX)) else { break };
             let header = self.header(slot);

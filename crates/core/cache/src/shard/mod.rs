@@ -58,13 +58,14 @@ use crate::streams::Streams;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::AtomicBool;
 use early_writeback::Early;
 use policy::{Access, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
 use readahead::Ahead;
 use retained::RetainedBlocks;
 
 pub(crate) use crate::dirty::decision::Reason;
-pub(crate) use compressed::{Batch, CompressRules};
+pub(crate) use compressed::Batch;
 pub(crate) use direct::DirectWrite;
 pub(crate) use read::{Fetch, Fetched, Look, QuickRead, Reader};
 pub(crate) use readahead::{AheadOf, Begin};
@@ -114,6 +115,8 @@ pub(crate) struct Shard {
     early: Early,
     ahead: Ahead,
     tier: Tier,
+    /// Whether blocks should be evicted ahead of need, and compressed.
+    compression_due: Arc<AtomicBool>,
     /// Blocks that are stored in the tier again.
     turned: Copies,
     retained: RetainedBlocks,
@@ -171,6 +174,7 @@ impl Shard {
             early: Early::NONE,
             ahead: Ahead::new(slots),
             tier,
+            compression_due: Arc::default(),
             turned: Copies::default(),
             retained: RetainedBlocks::NONE,
             dirty: 0,
@@ -450,6 +454,11 @@ impl Shard {
     #[inline]
     pub(crate) fn settle(&mut self, gauges: &Gauges) {
         self.saving.settle(&self.counters, gauges.saved_per_hit_ns());
+    }
+
+    /// Whether blocks should be evicted ahead of need, to read without the lock.
+    pub(crate) fn compression_due(&self) -> Arc<AtomicBool> {
+        self.compression_due.clone()
     }
 
     /// The data that may be read without the lock.

@@ -238,12 +238,8 @@ counters! {
     gauge blocks_held: "blocks",
     /// Blocks in the compressed tier.
     gauge compressed_blocks: "blocks",
-    /// Bytes of these blocks, compressed.
-    gauge compressed_bytes: "bytes",
-    /// Slots of 4096 bytes that the compressed tier uses.
-    gauge compressed_slots: "slots",
-    /// Shards that are short of free slots, so that blocks are being compressed.
-    gauge compression_due: "shards",
+    /// Memory that these blocks take.
+    gauge compressed_slots: "blocks",
     /// Dirty blocks: written by clients, and not yet durable on the backing.
     gauge blocks_dirty: "blocks",
     /// Maximum number of dirty blocks that `dirty_bytes` allows.

@@ -3,8 +3,10 @@
 
 use crate::compressed::codec::Encoder;
 use crate::handle::Handle;
+use crate::shard::Batch;
 use crate::shard::shards::ShardEntry;
-use crate::shard::{Batch, CompressRules};
+use block::Compress;
+use core::sync::atomic::Ordering;
 use lane::Cost;
 
 /// Maximum number of blocks that are copied in one section, and wait to be compressed.
@@ -22,13 +24,14 @@ pub(crate) async fn run(handle: &Handle) {
         if shared.tasks.are_stopping() {
             return;
         }
-        let rules = handle.compress_rules();
+        let setting = shared.settings.compress();
         let mut worked = false;
         for entry in shared.shards.iter() {
-            worked |= match rules.is_on {
-                true => handle.compress(entry, rules, &mut encoder, &mut batch).await,
-                false => handle.shrink_tier(entry).await,
-            };
+            if setting == Compress::Off {
+                worked |= handle.shrink_tier(entry).await;
+            } else if shared.compression.is_on(setting) {
+                worked |= handle.compress(entry, &mut encoder, &mut batch).await;
+            }
         }
         if !worked {
             shared.compression.work.after(seen).await;
@@ -40,29 +43,17 @@ impl Handle {
     /// Wakes a task to compress blocks, if a shard is short of free slots.
     #[inline]
     pub(crate) fn wake_compressor(&self, entry: &ShardEntry) {
-        if entry.counters.compression_due.get() != 0 {
+        if entry.compression_due.load(Ordering::Relaxed) {
             self.shared.compression.work.notify_one();
         }
     }
 
-    fn compress_rules(&self) -> CompressRules {
-        let shared = &self.shared;
-        let is_on = shared.settings.compress() != block::Compress::Off;
-        CompressRules { is_on, blocks_max: BATCH_BLOCKS_MAX }
-    }
-
     /// Evicts and compresses some blocks of a shard. Returns whether there were any.
-    async fn compress(
-        &self,
-        entry: &ShardEntry,
-        rules: CompressRules,
-        encoder: &mut Encoder,
-        batch: &mut Batch,
-    ) -> bool {
+    async fn compress(&self, entry: &ShardEntry, encoder: &mut Encoder, batch: &mut Batch) -> bool {
         self.lane.turn().await;
         batch.tickets.clear();
         batch.data.clear();
-        let evicted = entry.shard.with(|shard| shard.begin_compression(rules, batch));
+        let evicted = entry.shard.with(|shard| shard.begin_compression(BATCH_BLOCKS_MAX, batch));
         for (ticket, block) in batch.blocks() {
             // Requests go first.
             self.lane.rest().await;
