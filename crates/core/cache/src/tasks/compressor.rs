@@ -43,8 +43,10 @@ impl Handle {
     /// Wakes a task to compress blocks, if a shard is short of free slots.
     #[inline]
     pub(crate) fn wake_compressor(&self, entry: &ShardEntry) {
-        if entry.compression_due.load(Ordering::Relaxed) {
-            self.shared.compression.work.notify_one();
+        let shared = &self.shared;
+        let is_due = entry.compression_due.load(Ordering::Relaxed);
+        if is_due && shared.compression.is_on(shared.settings.compress()) {
+            shared.compression.work.notify_one();
         }
     }
 
