@@ -2,9 +2,9 @@
 //! share.
 
 use crate::backing::in_flight::RequestKind;
+use crate::compressed::decoder::Decoder;
 use crate::dirty::level::Level;
 use crate::planted::{Bug, planted};
-use crate::request::Decoder;
 use crate::rest_buffers::RestBuffers;
 use crate::shared::Shared;
 use alloc::sync::Arc;

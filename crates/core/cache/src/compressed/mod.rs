@@ -22,6 +22,7 @@
 //! The headers of the pages' slots say that they are free: a successor finds none of the objects.
 
 pub(crate) mod codec;
+pub(crate) mod decoder;
 mod economics;
 mod pending;
 #[cfg(test)]
@@ -271,6 +272,11 @@ impl Tier {
     /// Whether it has this block, or is about to.
     pub(crate) fn has_or_awaits(&self, block: u64) -> bool {
         self.has(block) || self.pending.has(block)
+    }
+
+    /// Whether it has this block, and the block was not read since it was stored.
+    pub(crate) fn is_unused(&self, block: u64) -> bool {
+        self.find(block).is_some_and(|number| !self.objects[number as usize].is_used)
     }
 
     /// Notes a read of a block. Returns whether an earlier one was noted.

@@ -1,30 +1,11 @@
-//! Reads from the compressed tier: bytes are copied under the lock, and decoded after it.
+//! Reads from the compressed tier that cannot be answered immediately: their blocks are cached
+//! uncompressed again, or they are long.
 
-use crate::BLOCK_SECTORS;
-use crate::blocks::{blocks_of, share, slices};
-use crate::compressed::Copies;
-use crate::compressed::codec::decode;
+use crate::blocks::{blocks_of, slices};
 use crate::handle::Handle;
 use crate::shard::Fetch;
 use crate::shard::shards::ShardEntry;
-use alloc::vec;
-use alloc::vec::Vec;
 use block::Buf;
-use core::cell::RefCell;
-
-/// The memory of a lane to decode blocks with.
-pub(crate) struct Decoder {
-    copies: RefCell<Copies>,
-    block: RefCell<Vec<u8>>,
-}
-
-impl Decoder {
-    /// Makes one for sectors of this many bytes.
-    pub(crate) fn new(grain: u32) -> Decoder {
-        let block = vec![0; BLOCK_SECTORS as usize * grain as usize];
-        Decoder { copies: RefCell::default(), block: RefCell::new(block) }
-    }
-}
 
 impl Handle {
     /// Answers a fetch from the compressed tier. Returns false if a block has left it meanwhile:
@@ -36,31 +17,17 @@ impl Handle {
         into: &Buf,
     ) -> bool {
         let (first, blocks) = blocks_of(&fetch.at);
+        let part = into.part(fetch.skip, fetch.at.count);
         for slice in slices(first..first + u64::from(blocks)) {
             self.lane.turn().await;
-            let mut copies = self.decoder.copies.borrow_mut();
-            copies.clear();
-            let copied = entry.shard.with(|shard| shard.copy_compressed(fetch, slice, &mut copies));
-            if !copied || !self.decode_all(fetch, &copies, into) {
+            let are_there = {
+                let mut copies = self.decoder.begin();
+                entry.shard.with(|shard| shard.copy_compressed(fetch, slice, &mut copies))
+            };
+            if !are_there || !self.decoder.decode_into(&fetch.at, &part) {
                 return false;
             }
         }
         true
-    }
-
-    /// Decodes blocks into a read's buffer.
-    fn decode_all(&self, fetch: &Fetch, copies: &Copies, into: &Buf) -> bool {
-        let mut block = self.decoder.block.borrow_mut();
-        let grain = into.grain() as usize;
-        copies.iter().all(|(object, bytes)| {
-            let (sector, sectors, skip) = share(&fetch.at, object.block);
-            let is_sound = decode(object.encoding, bytes, &mut block);
-            if is_sound {
-                let start = sector as usize * grain;
-                let part = &block[start..start + sectors as usize * grain];
-                into.part(fetch.skip + skip, sectors).write(part);
-            }
-            is_sound
-        })
     }
 }

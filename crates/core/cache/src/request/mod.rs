@@ -10,8 +10,6 @@ pub(crate) mod status;
 pub(crate) mod write;
 pub(crate) mod write_through;
 
-pub(crate) use compressed::Decoder;
-
 use crate::blocks::{SLICE, blocks_of};
 use crate::handle::Handle;
 use crate::shard::{QuickRead, Source};
@@ -76,6 +74,7 @@ impl Block for Cache {
                         answers_immediately,
                         &at,
                         into,
+                        &self.0.decoder,
                     )
                 });
                 match quick {
@@ -92,7 +91,11 @@ impl Block for Cache {
                         self.0.wake_reader();
                         self.0.bypass_now(request, first)
                     }
-                    QuickRead::Unknown => None,
+                    QuickRead::Compressed if self.0.decoder.decode_into(&at, into) => {
+                        self.0.lane.charge(Cost::Hit, blocks);
+                        Some(Ok(()))
+                    }
+                    QuickRead::Compressed | QuickRead::Unknown => None,
                 }
             }
             Request::Write { from, fua: false, .. } => {

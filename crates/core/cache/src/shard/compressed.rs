@@ -6,6 +6,7 @@ use crate::admission::{Candidate, Origin, Rules};
 use crate::arena::{Header, State};
 use crate::blocks::{bits, share};
 use crate::compressed::codec::Encoding;
+use crate::compressed::decoder::Decoder;
 use crate::compressed::{Copies, Ticket};
 use crate::planted::{Bug, planted};
 use alloc::vec::Vec;
@@ -227,8 +228,9 @@ impl Shard {
         if is_too_large { self.take_page() } else { None }
     }
 
-    /// Decides about a read whose missing blocks, from the first to the last, are all in the tier:
-    /// it is answered from there. Blocks are cached uncompressed again at their second read.
+    /// Decides about a read whose missing blocks, from the first to the last, are all in the tier,
+    /// and that [`Shard::try_hit`] has not answered: it is a fetch that the tier answers. Blocks are
+    /// cached uncompressed again at their second read.
     pub(super) fn look_compressed(
         &mut self,
         rules: Rules,
@@ -244,9 +246,7 @@ impl Shard {
                 used += 1;
             }
         }
-        let _ = self.count_hit(at);
-        self.counters.compressed_hits.add(1);
-        self.counters.compressed_used.add(used);
+        self.count_compressed_hit(at, used);
         let span = (to - from + 1) as u32;
         let keep = is_hot && !self.write_through.meet(from, span) && {
             let mut candidate = Candidate::new(rules, Origin::Read);
@@ -259,6 +259,25 @@ impl Shard {
             self.mark_held(&fetch, from..=to);
         }
         Look::Fetch(fetch)
+    }
+
+    /// Copies the bytes of a block of a read to the decoder, after those of `before` blocks, if the
+    /// tier has it and it was not read since it was stored.
+    #[inline]
+    pub(super) fn try_compressed(&mut self, block: u64, before: u64, decoder: &Decoder) -> bool {
+        if self.tier.held() == 0 || !self.tier.is_unused(block) {
+            return false;
+        }
+        let mut copies = if before == 0 { decoder.begin() } else { decoder.copies() };
+        self.tier.note_use(block);
+        self.tier.copy(&self.arena, self.base, block, &mut copies)
+    }
+
+    /// Counts a read of which all is held, and some blocks only in the tier.
+    pub(super) fn count_compressed_hit(&mut self, at: &Extent, blocks: u64) {
+        let _ = self.count_hit(at);
+        self.counters.compressed_hits.add(1);
+        self.counters.compressed_used.add(blocks);
     }
 
     /// Copies the compressed blocks of a fetch. Returns false if one is neither there nor in memory

@@ -4,6 +4,7 @@ use super::Shard;
 use crate::admission::{Admission, Candidate, Origin, Rules, SkipReason};
 use crate::arena::{Clean, Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches};
+use crate::compressed::decoder::Decoder;
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use crate::shard::fetches::{FillId, Joined};
@@ -20,6 +21,8 @@ pub(crate) enum QuickRead {
     Hit,
     /// All of the read was copied, and some of it for the first time since it was fetched ahead.
     HitAhead,
+    /// All of the read was copied, some of it compressed to the lane's decoder.
+    Compressed,
     /// Nothing of the read is held or would be admitted: the backing alone answers.
     Bypass,
     /// The read needs [`Shard::look`].
@@ -118,11 +121,16 @@ impl Shard {
         answers_immediately: bool,
         at: &Extent,
         into: &Buf,
+        decoder: &Decoder,
     ) -> QuickRead {
         let (first, blocks) = blocks_of(at);
+        let mut compressed = 0;
         for (done, block) in (first..first + u64::from(blocks)).enumerate() {
             match self.copy_block(at, block, into) {
                 Copied::All => {}
+                Copied::Nothing if self.try_compressed(block, compressed, decoder) => {
+                    compressed += 1;
+                }
                 Copied::Nothing if done == 0 && answers_immediately && blocks == 1 => {
                     return self.try_bypass(rules, at, block);
                 }
@@ -131,6 +139,10 @@ impl Shard {
                     return QuickRead::Unknown;
                 }
             }
+        }
+        if compressed > 0 {
+            self.count_compressed_hit(at, compressed);
+            return QuickRead::Compressed;
         }
         self.count_hit(at)
     }
