@@ -1,5 +1,5 @@
-//! The compressed tier: evicted blocks are answered from memory, never as they were before a change,
-//! and the tier gives way to writes.
+//! The compressed tier: evicted blocks are answered from memory, never as they were before a
+//! change, and the tier gives way to writes.
 
 mod common;
 

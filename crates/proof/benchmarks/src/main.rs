@@ -121,8 +121,8 @@ enum Figure {
     /// Block accesses per second that one core simulates, for every policy; or the error of
     /// samples.
     Sim(sim::Arguments),
-    /// Evicted blocks that stay in memory compressed: the processor time of hits and misses, and the
-    /// hit ratio, compared with no compression.
+    /// Evicted blocks that stay in memory compressed: the processor time of hits and misses, and
+    /// the hit ratio, compared with no compression.
     Compress(compress::Arguments),
     /// The default policy: compared with the others and the optimum, under scans, its live curve,
     /// and whether the cache misses as its simulation does.

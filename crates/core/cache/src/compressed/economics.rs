@@ -1,5 +1,5 @@
 //! Whether compression pays (`--compress auto`): the hits of the tier against the processor time of
-//! all blocks that were compressed for them, also in vain.
+//! all compressions, also of blocks that are never hit or do not become smaller.
 //!
 //! The hits of a block come long after it was compressed. So the first judgement is optimistic, and
 //! fades with every block that is compressed, half of it with as many as the cache has slots.
@@ -48,7 +48,7 @@ impl Sums {
     }
 }
 
-/// The judgement so far.
+/// The state of the judgement.
 #[derive(Debug)]
 pub(crate) struct Economics {
     slots: f64,

@@ -115,8 +115,8 @@ impl Shard {
         self.counters.compressed_slots.set(self.tier.pages().into());
     }
 
-    /// Evicts up to `blocks_max` clean blocks ahead of need, and copies those that may be compressed into an empty
-    /// batch. They are stored or given up by [`Shard::store_compressed`].
+    /// Evicts up to `blocks_max` clean blocks ahead of need, and copies those that may be
+    /// compressed into an empty batch. They are stored or given up by [`Shard::store_compressed`].
     /// Returns the number of evicted blocks.
     pub(crate) fn begin_compression(&mut self, blocks_max: usize, batch: &mut Batch) -> usize {
         self.tier.open();
@@ -184,7 +184,8 @@ impl Shard {
                 return true;
             }
             let may_grow = self.tier.pages() < self.compressed_pages_max();
-            if !(may_grow && self.add_page()) && !self.turn_oldest_page() {
+            let has_grown = may_grow && self.add_page();
+            if !has_grown && !self.turn_oldest_page() {
                 return false;
             }
         }
@@ -229,8 +230,8 @@ impl Shard {
     }
 
     /// Decides about a read whose missing blocks, from the first to the last, are all in the tier,
-    /// and that [`Shard::try_hit`] has not answered: it is a fetch that the tier answers. Blocks are
-    /// cached uncompressed again at their second read.
+    /// and that [`Shard::try_hit`] has not answered: it is a fetch that the tier answers. Blocks
+    /// are cached uncompressed again at their second read.
     pub(super) fn look_compressed(
         &mut self,
         rules: Rules,

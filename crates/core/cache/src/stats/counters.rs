@@ -137,7 +137,8 @@ counters! {
     count start_wasted: "blocks",
     /// Time from the first fetch for the start-up list to the last.
     count start_ns: "nanoseconds",
-    /// Read requests of `read_hits` that were answered from the compressed tier, in whole or in part.
+    /// Read requests of `read_hits` that were answered from the compressed tier, in whole or in
+    /// part.
     count compressed_hits: "requests",
     /// Blocks answered from the compressed tier.
     count compressed_used: "blocks",

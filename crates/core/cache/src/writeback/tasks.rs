@@ -1,5 +1,5 @@
-//! The fixed tasks of a volume: on each lane its workers, the readahead tasks, a compressor and a relay; on one
-//! lane also the flusher and the watchdog.
+//! The fixed tasks of a volume: on each lane its workers, the readahead tasks, a compressor and a
+//! relay; on one lane also the flusher and the watchdog.
 
 use lane::Event;
 use lane::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -59,8 +59,9 @@ impl Dice {
         setup.takeover_one_in = setup.takeover_one_in.min(self.pick(&[40, 100, 300]));
     }
 
-    /// In one history of eight, evicted blocks are compressed, and the cache is much smaller than the
-    /// volume. In a third of these, the disk answers immediately, so that reads may bypass the cache.
+    /// In one history of eight, evicted blocks are compressed, and the cache is much smaller than
+    /// the volume. In a third of these, the disk answers immediately, so that reads may bypass the
+    /// cache.
     pub(super) fn plan_compression(&mut self, setup: &mut Setup) {
         if !self.0.one_in(8) {
             return;
