@@ -37,7 +37,7 @@ pub use padding::Padding;
 pub use printable::printable;
 pub use ram::Ram;
 pub use request::{Advice, Extent, Request};
-pub use settings::{CacheSpec, Durability, Policy, Warm, WriteMode};
+pub use settings::{CacheSpec, Compress, Durability, Policy, Warm, WriteMode};
 pub use size::{Size, VOLUME_BYTES_MAX};
 pub use spec::{DelaySpec, DriveState, FaultsSpec, ModelSpec, RateLimitSpec, Spec};
 pub use stable_hash::stable_hash;

@@ -64,6 +64,9 @@ macro_rules! cache_settings {
             "Time between two saves of the list of hot blocks, and from the first read until the \
              start-up list is saved.";
 
+            compress: $crate::Compress = $crate::Compress::Off, compress => compress,
+            "Whether evicted blocks stay in memory compressed.";
+
             guard: bool = true, guard -> guard,
             "Bypass the cache automatically while it costs more than it gains, as when processors are \
              busy; 'volume stats' shows why.";
@@ -161,6 +164,16 @@ words! {
                      After a restart the latter are read ahead of clients, and then the hot \
                      blocks, hottest first.",
         Off "off" "The cache starts empty, and no lists are saved.",
+    }
+}
+
+words! {
+    /// The compression of evicted blocks.
+    Compress {
+        Off "off" "Evicted blocks are dropped.",
+        Auto "auto" "As lz4, while the hits that this brings save more time than it costs.",
+        Lz4 "lz4" "Evicted clean blocks that become smaller by a quarter are kept compressed, in up \
+                   to half of the memory; a hit of one takes some microseconds more.",
     }
 }
 

@@ -2,6 +2,7 @@
 //! share.
 
 use crate::backing::in_flight::RequestKind;
+use crate::compressed::decoder::Decoder;
 use crate::dirty::level::Level;
 use crate::planted::{Bug, planted};
 use crate::rest_buffers::RestBuffers;
@@ -23,6 +24,7 @@ pub(crate) struct Handle {
     pub(crate) answers_writes: Cell<bool>,
     pub(crate) advisers: Advisers,
     pub(crate) rests: RestBuffers,
+    pub(crate) decoder: Decoder,
 }
 
 /// The advice that a lane follows.
@@ -42,7 +44,17 @@ impl Handle {
         let advisers = Advisers::default();
         let rests = RestBuffers::new(&shared.settings.now(), &shared.geometry, shared.limits.grain);
         let (answers_immediately, answers_writes) = (Cell::new(true), Cell::new(false));
-        Handle { shared, lane, below, answers_immediately, answers_writes, advisers, rests }
+        let decoder = Decoder::new(shared.limits.grain);
+        Handle {
+            shared,
+            lane,
+            below,
+            answers_immediately,
+            answers_writes,
+            advisers,
+            rests,
+            decoder,
+        }
     }
 
     /// The fill level of the write buffer.

@@ -8,6 +8,7 @@ mod adaptive;
 mod admission;
 mod boot;
 mod client;
+mod compress;
 mod contestant;
 mod copy;
 mod device;
@@ -123,6 +124,9 @@ enum Figure {
     /// Block accesses per second that one core simulates, for every policy; or the error of
     /// samples.
     Sim(sim::Arguments),
+    /// Evicted blocks that stay in memory compressed: the processor time of hits and misses, and
+    /// the hit ratio, compared with no compression.
+    Compress(compress::Arguments),
     /// The default policy: compared with the others and the optimum, under scans, its live curve,
     /// and whether the cache misses as its simulation does.
     Policy(policy::Arguments),
@@ -171,6 +175,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Suites(arguments) => suites::run(&arguments),
         Figure::Lab(arguments) => lab::run(&arguments),
         Figure::Sim(arguments) => sim::run(&arguments),
+        Figure::Compress(arguments) => compress::run(&arguments),
         Figure::Policy(arguments) => policy::run(&arguments),
         Figure::Readahead(arguments) => readahead::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),

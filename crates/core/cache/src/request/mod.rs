@@ -1,6 +1,7 @@
 //! The cache as a block layer: loops around the decisions of the shards.
 
 mod advise;
+mod compressed;
 mod direct;
 pub(crate) mod flush;
 pub(crate) mod read;
@@ -73,6 +74,7 @@ impl Block for Cache {
                         answers_immediately,
                         &at,
                         into,
+                        &self.0.decoder,
                     )
                 });
                 match quick {
@@ -89,7 +91,11 @@ impl Block for Cache {
                         self.0.wake_reader();
                         self.0.bypass_now(request, first)
                     }
-                    QuickRead::Unknown => None,
+                    QuickRead::Compressed if self.0.decoder.decode_into(&at, into) => {
+                        self.0.lane.charge(Cost::Hit, blocks);
+                        Some(Ok(()))
+                    }
+                    QuickRead::Compressed | QuickRead::Unknown => None,
                 }
             }
             Request::Write { from, fua: false, .. } => {
