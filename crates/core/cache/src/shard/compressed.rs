@@ -123,23 +123,32 @@ impl Shard {
         self.adapt();
         let mut evicted = 0;
         while self.free.length < self.free_wanted() && evicted < blocks_max {
-            // No block is about to be cached: none is compared with the victim.
-            let Some(slot) = self.next_victim(Hash::of(u64::MAX)) else { break };
-            let header = self.header(slot);
-            if self.may_compress(&header)
-                && let Some(ticket) = self.tier.begin(header.block)
-            {
-                batch.tickets.push(ticket);
-                let start = batch.data.len();
-                batch.data.resize(start + self.arena.slot_bytes(), 0);
-                self.arena.read_bytes(self.base + slot, 0, &mut batch.data[start..]);
-            }
-            self.evict(slot);
+            let Some(slot) = self.take_least_wanted().or_else(|| self.take_copied(batch)) else {
+                break;
+            };
             self.links.push_back(&mut self.free, slot);
             evicted += 1;
         }
         self.count_tier();
         evicted
+    }
+
+    /// Takes the slot that the policy evicts, in no list and empty. Its block is copied into the
+    /// batch, if it may be compressed.
+    fn take_copied(&mut self, batch: &mut Batch) -> Option<u32> {
+        // No block is about to be cached: none is compared with the victim.
+        let slot = self.next_victim(Hash::of(u64::MAX))?;
+        let header = self.header(slot);
+        if self.may_compress(&header)
+            && let Some(ticket) = self.tier.begin(header.block)
+        {
+            batch.tickets.push(ticket);
+            let start = batch.data.len();
+            batch.data.resize(start + self.arena.slot_bytes(), 0);
+            self.arena.read_bytes(self.base + slot, 0, &mut batch.data[start..]);
+        }
+        self.evict(slot);
+        Some(slot)
     }
 
     /// Whether a slot has all of its block, equal to the backing: not while the backing may show a

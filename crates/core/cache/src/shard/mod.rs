@@ -305,13 +305,18 @@ impl Shard {
         if let Some(slot) = self.pop_free() {
             return Some(slot);
         }
-        self.take_bypassed_or_stale()
-            .or_else(|| self.take_listed())
-            .or_else(|| self.take_excess_page())
+        self.take_least_wanted()
             .or_else(|| self.take_victim(block))
             .or_else(|| self.take_bypassed(0))
             .or_else(|| self.take_unread())
             .or_else(|| self.take_page())
+    }
+
+    /// Takes a slot that goes before all blocks of the policy, in no list and empty.
+    fn take_least_wanted(&mut self) -> Option<u32> {
+        self.take_bypassed_or_stale()
+            .or_else(|| self.take_listed())
+            .or_else(|| self.take_excess_page())
     }
 
     /// Takes the slot that the policy evicts, in no list and empty.
