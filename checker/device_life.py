@@ -95,7 +95,7 @@ class DeviceLife:
 
     def _detach(self):
         if not self.volume.clients.stop(PATIENCE_SECONDS):
-            raise Violation("a request to the device hangs")
+            raise self.volume.unanswered("a request to the device hangs")
         self._command("detach", self.program.name)
         self.volume.clients = None
         self.volume.device = None
