@@ -270,6 +270,23 @@ fn a_connection_that_ends_fails_no_volume() {
     }
 }
 
+/// A cache over an export flushes it at its start, so a later loss is not one of changes that an
+/// earlier process has written through.
+#[test]
+fn a_connection_that_ends_before_the_first_flush_of_a_client_fails_no_volume() {
+    for flushes_at_start in [true, false] {
+        let mut scene = scene();
+        scene.backing.limits.loses_with_connection = flushes_at_start;
+        scene.restart();
+        scene.pass_ns(STALL_NS);
+        scene.write(3, 5).expect("absorbed");
+        scene.backing.mood.set(Mood::FailsFlush);
+        let result = scene.flush();
+        assert_eq!(result.is_ok(), flushes_at_start, "{result:?}");
+        assert_eq!(scene.shared().has_failed(), !flushes_at_start);
+    }
+}
+
 #[test]
 fn all_flushes_are_answered_while_their_leader_hangs_and_all_goes_on_when_it_comes_back() {
     let mut scene = scene();
