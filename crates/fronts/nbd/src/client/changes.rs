@@ -20,7 +20,8 @@ use crate::codec::NBD_ESHUTDOWN;
 use crate::fence::{Begin, Fence, FlushMark, Lost, Sent};
 use block::{Block, Error, Extent, Kind, Request, Result, SECTOR};
 use lane::{Lane, first};
-use std::rc::Rc;
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 /// Requests wait for a connection as long as it takes; the watchdog of a cache above ends the wait
@@ -45,6 +46,8 @@ pub(super) struct Changes<D: Dial> {
     lane: Lane,
     line: Line<D>,
     anchor: Line<D>,
+    /// The anchor after which the connection of changes was made, or is being made.
+    session: RefCell<Weak<Remote<D::Wire>>>,
     writing: Arc<Writing>,
     ferry: Arc<Ferry>,
     piece_sectors: u32,
@@ -66,6 +69,7 @@ impl<D: Dial> Changes<D> {
             lane: lane.clone(),
             line: line(dials.changes),
             anchor: line(dials.anchor),
+            session: RefCell::default(),
             writing: writing.clone(),
             ferry: ferry.clone(),
             piece_sectors: limits.io_max_bytes / SECTOR as u32,
@@ -151,6 +155,7 @@ impl<D: Dial> Changes<D> {
     ) -> Result<(Rc<Remote<D::Wire>>, Sent)> {
         loop {
             let anchor = self.anchor.connection(NEVER_NS).await?;
+            self.begin_session(&anchor);
             let remote = self.line.connection(NEVER_NS).await?;
             let seen = self.writing.answered().seen();
             self.lane.turn().await;
@@ -177,6 +182,16 @@ impl<D: Dial> Changes<D> {
                     self.writing.hold(false);
                 }
             }
+        }
+    }
+
+    /// Begins a session, once for each anchor. A connection of changes that another request has
+    /// made while there was no anchor may be one to an earlier server.
+    fn begin_session(&self, anchor: &Rc<Remote<D::Wire>>) {
+        let anchor = Rc::downgrade(anchor);
+        let former = self.session.replace(anchor.clone());
+        if !former.ptr_eq(&anchor) {
+            self.line.drop_current();
         }
     }
 
@@ -214,6 +229,8 @@ impl<D: Dial> Changes<D> {
             self.line.drop_current();
             let now_ns = self.lane.now();
             self.writing.fence(|fence| fence.changes_end(now_ns));
+            // No more are sent: those that wait for an answer may be.
+            self.writing.answered().notify();
         }
     }
 
@@ -224,6 +241,7 @@ impl<D: Dial> Changes<D> {
             self.line.drop_current();
             let now_ns = self.lane.now();
             self.writing.fence(|fence| fence.session_ends(now_ns));
+            self.writing.answered().notify();
         }
     }
 
