@@ -24,6 +24,7 @@ mod nbd;
 mod nbd_way;
 mod nbd_writing;
 mod pool;
+mod retention;
 mod stripe;
 
 pub use backing::{Backing, Former, Opened, Opening};
@@ -36,6 +37,7 @@ pub use nbd::unreachable_export;
 pub(crate) use nbd::{NbdBacking, export_key};
 pub use pool::create_pool;
 pub(crate) use pool::{PoolNode, open as open_pool};
+pub use retention::{Exchanger, Retention};
 pub(crate) use stripe::open as open_stripe;
 
 use ::cache::Cache;
@@ -148,10 +150,11 @@ pub trait OpenNode: Any + Send + Sync {
         false
     }
 
-    /// Returns a number that changes when [`Self::keepable`] does. A layer returns that of its
-    /// child.
-    fn keepable_version(&self) -> u64 {
-        only_child(self.children(), self.is_of_several()).map_or(0, OpenNode::keepable_version)
+    /// Returns the versions of [`Self::keepable`]. None: its result does not change. A layer returns
+    /// those of its child.
+    fn retention(&self) -> Option<&Retention> {
+        let child = only_child(self.children(), self.is_of_several());
+        child.and_then(OpenNode::retention)
     }
 
     /// Returns the time of the monotonic clock from which on no request of an ended connection can

@@ -2,7 +2,9 @@
 
 use super::nbd_way::{Role, Way};
 use super::nbd_writing::WrittenExport;
-use super::{Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept};
+use super::{
+    Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Retention, Unkept,
+};
 use crate::failure::{Exit, Failure};
 use crate::target::absolute;
 use block::{Limits, Stack, stable_hash};
@@ -215,6 +217,10 @@ impl LaneWay {
         written.abort(self.role);
         let dialled = self.way.connect(&self.ring, self.role, ATTEMPT_NS).await.ok()?;
         let socket = written.register(self.role, dialled.socket).ok()?;
+        if self.role == Role::Changes {
+            // It is the last one of a session.
+            written.retention.wait(self.ring.lane()).await;
+        }
         Some(Dialled { socket, ..dialled })
     }
 }
@@ -278,8 +284,8 @@ impl OpenNode for NbdNode {
         self.written.is_some()
     }
 
-    fn keepable_version(&self) -> u64 {
-        self.written.as_ref().map_or(0, |written| written.version())
+    fn retention(&self) -> Option<&Retention> {
+        self.written.as_ref().map(|written| &written.retention)
     }
 
     fn settled_at(&self, now_ns: u64) -> Option<u64> {
