@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::flags::OpenFlags;
 use crate::keep::{self, Keep};
 use crate::node::{
-    Attached, CacheNode, Identity, ModelNode, OpenNode, PoolNode, Retention, Unkept,
+    Attached, CacheNode, ExportWaits, Identity, ModelNode, OpenNode, PoolNode, Retention, Unkept,
 };
 use crate::opening::{Backings, Opening};
 use crate::shared::{SharedHalves, now_ns};
@@ -287,6 +287,12 @@ impl Volume {
     /// reach the backing any more. None: that is so now.
     pub fn settled_at(&self) -> Option<u64> {
         self.node().settled_at(now_ns())
+    }
+
+    /// Describes the requests to an export that wait. None: the backing is no export that is
+    /// written.
+    pub fn export_waits(&self) -> Option<ExportWaits> {
+        self.node().export_waits(now_ns())
     }
 
     /// Takes the connection to the holder of the memory out of the volume.

@@ -243,6 +243,11 @@ else:
     let options = ["--memory", "8M", "--write", "through", "--dirty-age", "1000s"];
     let server = Server::start(remote.uri(), &options);
     python(LOSES, &[&server.uri, "write"]).well();
+    let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+    assert_eq!(
+        (&stats["export"]["unanswered"], &stats["export"]["fences"]),
+        (&0.into(), &0.into())
+    );
     remote.kill();
     remote.revive();
     python(LOSES, &[&server.uri, "flush"]).well();

@@ -33,7 +33,7 @@ pub(crate) use file::FileBacking;
 pub(crate) use layer::open as open_layer;
 pub(crate) use memory::{NullNode, RamNode};
 pub(crate) use model::{ModelNode, open as open_model};
-pub use nbd::unreachable_export;
+pub use nbd::{ExportWaits, unreachable_export};
 pub(crate) use nbd::{NbdBacking, export_key};
 pub use pool::create_pool;
 pub(crate) use pool::{PoolNode, open as open_pool};
@@ -150,8 +150,8 @@ pub trait OpenNode: Any + Send + Sync {
         false
     }
 
-    /// Returns the versions of [`Self::keepable`]. None: its result does not change. A layer returns
-    /// those of its child.
+    /// Returns the versions of [`Self::keepable`]. None: its result does not change. A layer
+    /// returns those of its child.
     fn retention(&self) -> Option<&Retention> {
         let child = only_child(self.children(), self.is_of_several());
         child.and_then(OpenNode::retention)
@@ -162,6 +162,13 @@ pub trait OpenNode: Any + Send + Sync {
     fn settled_at(&self, now_ns: u64) -> Option<u64> {
         let child = only_child(self.children(), self.is_of_several());
         child.and_then(|child| child.settled_at(now_ns))
+    }
+
+    /// Describes the requests to an export that wait. None: it is no export that is written. A
+    /// layer returns the description of its child.
+    fn export_waits(&self, now_ns: u64) -> Option<ExportWaits> {
+        let child = only_child(self.children(), self.is_of_several());
+        child.and_then(|child| child.export_waits(now_ns))
     }
 
     /// Whether this process has a lock on it that all programs of all machines see which use it and

@@ -15,6 +15,7 @@ use super::ferry::Ferry;
 use super::line::Line;
 use super::remote::RANGE_SECTORS;
 use super::shared::{Dial, LinkShared};
+use super::waits::{Waiting, WaitsFor};
 use super::writing::Writing;
 use crate::codec::NBD_ESHUTDOWN;
 use crate::fence::{Begin, Fence, FlushMark, Lost, Sent};
@@ -124,8 +125,10 @@ impl<D: Dial> Changes<D> {
         let is_durable = self.is_always_durable || is_fua(&request);
         self.lane.turn().await;
         let number = self.writing.fence(Fence::request);
+        let waiting = self.writing.wait(number, self.lane.now());
         loop {
-            let (remote, copy) = self.begin(at, is_durable, number).await?;
+            let (remote, copy) = self.begin(at, is_durable, number, &waiting).await?;
+            waiting.set(WaitsFor::Answer);
             let result = remote.run_tagged(request.clone(), copy.slot() as u32).await;
             self.lane.turn().await;
             match result {
@@ -152,8 +155,10 @@ impl<D: Dial> Changes<D> {
         at: Extent,
         is_durable: bool,
         request: u64,
+        waiting: &Waiting<'_>,
     ) -> Result<(Rc<Remote<D::Wire>>, Sent)> {
         loop {
+            waiting.set(WaitsFor::Connection);
             let anchor = self.anchor.connection(NEVER_NS).await?;
             self.begin_session(&anchor);
             let remote = self.line.connection(NEVER_NS).await?;
@@ -174,12 +179,14 @@ impl<D: Dial> Changes<D> {
             let now_ns = self.lane.now();
             match self.writing.fence(|fence| fence.begin(at, is_durable, request, now_ns)) {
                 Begin::Sent(copy) => return Ok((remote, copy)),
-                Begin::Full => self.writing.answered().after(seen).await,
+                Begin::Full => {
+                    waiting.set(WaitsFor::Room);
+                    self.writing.answered().after(seen).await;
+                }
                 Begin::Held(until_ns) => {
-                    self.writing.hold(true);
+                    waiting.set(WaitsFor::Hold);
                     let answer = self.writing.answered().after(seen);
                     first(self.lane.sleep_until(until_ns), answer).await;
-                    self.writing.hold(false);
                 }
             }
         }
@@ -196,7 +203,11 @@ impl<D: Dial> Changes<D> {
     }
 
     async fn flush(&self) -> Result {
+        self.lane.turn().await;
+        let number = self.writing.fence(Fence::request);
+        let waiting = self.writing.wait(number, self.lane.now());
         loop {
+            waiting.set(WaitsFor::Connection);
             // A loss is reported without a connection.
             self.lane.turn().await;
             let _ = self.flush_begins()?;
@@ -206,6 +217,7 @@ impl<D: Dial> Changes<D> {
                 continue;
             }
             let mark = self.flush_begins()?;
+            waiting.set(WaitsFor::Answer);
             let result = anchor.run(Request::Flush).await;
             self.lane.turn().await;
             match result {
