@@ -54,6 +54,8 @@ class DeviceLife:
 
     def _event(self):
         time.sleep(self.random.random() * self.volume.options.load_seconds)
+        if self.volume.is_export and self.random.random() < 0.3:
+            self.volume.disturb_link()
         self.volume.mend()
         event = self.random.choices(EVENTS, WEIGHTS)[0]
         if event == "upgrade":
