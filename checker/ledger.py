@@ -38,8 +38,6 @@ class Change:
         "end",
         "first",
         "fua",
-        "is_lost",
-        "is_trim",
         "number",
         "seen",
         "sent",
@@ -58,9 +56,6 @@ class Change:
         self.end = INFINITY
         self.answered = False
         self.fua = False
-        # No memory holds the effect of a trim, so it goes with the cache of its server.
-        self.is_trim = False
-        self.is_lost = False
         self.durable = False
         # Without an answer a change may have been done, and have become durable, in a part.
         self.durable_sectors = set()
@@ -229,13 +224,6 @@ class Ledger:
                 if not change.answered:
                     change.trusted = False
 
-    def server_restarted(self):
-        """Notes that the disk has lost its volatile cache while it was served: trims may be lost."""
-        for sector, changes in self.changes.items():
-            for change in changes:
-                if change.is_trim and not change.is_durable(sector):
-                    change.is_lost = True
-
     def forget_order(self):
         """Notes that an operator has cleared an error: earlier epochs promise nothing any more."""
         self.epochs.clear()
@@ -285,14 +273,12 @@ class Ledger:
         if change.sent > now:
             return False
         seen = self.last_seen.get(sector)
-        if seen and any(other.is_lost for other in seen[0]):
-            seen = None
         # A later read does not show what had been replaced when an earlier one began. (Beside a
         # change that is under way each read may show the old or the new.)
         if seen and seen[2] < began and change.end < seen[1] and change not in seen[0]:
             if all(other.end < began for other in seen[0]):
                 return False
-        others = [other for other in self.changes[sector] if not other.is_lost]
+        others = self.changes[sector]
         return not any(change.is_before(other) and other.done(sector) < began for other in others)
 
     def check_whole(self, image, after_cut):

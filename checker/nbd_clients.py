@@ -69,7 +69,6 @@ class Connection:
             is_write = kind in ("write", "fua")
             change = book.send(is_write, self.number, first, count)
             change.fua = fua
-            change.is_trim = kind == "trim"
             done = self._on_end("change", change)
             self._send_change(kind, change, offset, size, done)
 

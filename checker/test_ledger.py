@@ -79,29 +79,6 @@ class LedgerTest(unittest.TestCase):
         with self.assertRaises(Violation):
             self.history.read()
 
-    def test_a_restart_of_the_server_may_take_a_trim_and_nothing_else(self):
-        older = self.history.write()
-        newer = self.history.write(count=2)
-        for is_trim in (False, True):
-            newer.is_trim = is_trim
-            self.history.server_restarted()
-            self.history.show(older)
-            self.history.show(newer, [1])
-            if is_trim:
-                self.history.read()
-            else:
-                with self.assertRaises(Violation):
-                    self.history.read()
-
-    def test_a_restart_takes_no_trim_that_was_flushed(self):
-        older = self.history.write()
-        self.history.write().is_trim = True
-        self.history.flush()
-        self.history.server_restarted()
-        self.history.show(older)
-        with self.assertRaises(Violation):
-            self.history.read()
-
     def test_a_power_cut_may_take_what_was_not_flushed(self):
         self.history.write()
         self.history.cut()

@@ -194,7 +194,6 @@ class Volume:
         elif luck < cuts + self.options.link_weights["restart"]:
             self.ledger.note("the server is restarted")
             self.disk.command("restart", seconds=seconds)
-            self.ledger.server_restarted()
             self.totals.add("restarts")
         # Until a flush has succeeded since the start, the volume may fail.
         self.disk_has_failed = True
