@@ -110,7 +110,7 @@ class DeviceLife:
         """Runs a command, which may meet a daemon that was just killed, or a flush in doubt."""
         end = self.volume.now() + PATIENCE_SECONDS
         while (status := self.program.run(*arguments)) and self.volume.now() < end:
-            if status == 6 and self.volume.doubt >= 0:
+            if status == 6 and (self.volume.doubt >= 0 or self.volume.disk_has_failed):
                 # The first time reports the doubt; a volume with an order has failed.
                 self.volume.failure = self.ledger.tick()
                 self.volume.errors = MANY_ERRORS
