@@ -50,6 +50,8 @@ pub struct Statistics {
     pub curve: Option<Curve>,
     /// Requests to the backing.
     pub backing: Backing,
+    /// Requests that wait for an NBD export, if the backing is one that is written.
+    pub export: Option<Export>,
     /// Acknowledged writes that the volume has lost.
     pub losses: Losses,
     /// State of a modelled drive, if the backing is one.
@@ -88,6 +90,25 @@ pub struct Guard {
     pub times: u64,
     /// Total duration of bypass.
     pub bypass_ns: u64,
+}
+
+/// Changes and flushes of an NBD export that are not answered, and old copies of changes that its
+/// server may still execute.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Export {
+    /// Number of changes and flushes that are not answered.
+    pub unanswered: u64,
+    /// Number of those that are held because of old copies (SEMANTICS.md, C15).
+    pub held: u64,
+    /// Age of the oldest one.
+    pub oldest_ns: u64,
+    /// Event for which it waits: `connection`, `hold`, `room` or `answer`.
+    pub waits_for: Option<String>,
+    /// Number of old copies.
+    pub fences: u64,
+    /// Time after which the server executes none of them any more.
+    pub settled_in_ns: u64,
 }
 
 /// State of the policy.

@@ -41,6 +41,9 @@ impl Watch {
         let (lane, keeping) = (self.ring.lane().clone(), self.clone());
         lane.spawn(async move { keeping.replace_dead_holders().await })
             .expect("a fresh lane has room");
+        let exchanging = self.clone();
+        lane.spawn(async move { exchanging.exchange_descriptors().await })
+            .expect("a fresh lane has room");
         lane.spawn(async move { self.report().await }).expect("a fresh lane has room");
     }
 
@@ -82,9 +85,6 @@ impl Watch {
             if stopped {
                 return;
             }
-            if let Err(failure) = self.service.volume.keep_changed() {
-                crate::complain!(volume = name, "overdrive: {failure}");
-            }
             either(self.service.ended.after(seen), lane.sleep_until(lane.now() + PERIOD_NS)).await;
         }
     }
@@ -95,6 +95,26 @@ impl Watch {
             reported.damaged = true;
             let name = &self.service.name;
             crate::complain!(volume = name, "overdrive: {name}: {damage}");
+        }
+    }
+
+    /// Gives new descriptors of the backing to the holder as soon as there are some.
+    async fn exchange_descriptors(self) {
+        let Some(retention) = self.service.volume.retention() else { return };
+        let _exchanger = retention.serve();
+        loop {
+            let (seen, changed) = (self.service.ended.seen(), retention.changed().seen());
+            if self.service.has_ended() {
+                return;
+            }
+            if let Err(failure) = self.service.volume.keep_changed() {
+                crate::complain!(
+                    volume = &self.service.name,
+                    "overdrive: {}: {failure}",
+                    self.service.name
+                );
+            }
+            either(self.service.ended.after(seen), retention.changed().after(changed)).await;
         }
     }
 

@@ -2,7 +2,9 @@
 
 use super::nbd_way::{Role, Way};
 use super::nbd_writing::WrittenExport;
-use super::{Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept};
+use super::{
+    Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Retention, Unkept,
+};
 use crate::failure::{Exit, Failure};
 use crate::target::absolute;
 use block::{Limits, Stack, stable_hash};
@@ -189,6 +191,24 @@ pub fn unreachable_export(uri: &str, error: &io::Error) -> Failure {
     Failure::new(exit, format!("{uri}: cannot reach the export: {error}; {mend}"))
 }
 
+/// Changes and flushes of an export that are not answered, and old copies of changes that its
+/// server may still execute.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExportWaits {
+    /// Number of changes and flushes that are not answered.
+    pub unanswered: u64,
+    /// Number of those that are held because of old copies.
+    pub held: u64,
+    /// Age of the oldest one.
+    pub oldest_ns: u64,
+    /// Event for which it waits.
+    pub waits_for: Option<&'static str>,
+    /// Number of old copies.
+    pub fences: u64,
+    /// Time after which the server executes none of them any more.
+    pub settled_in_ns: u64,
+}
+
 /// The way to a server, from one lane.
 struct LaneWay {
     ring: Ring,
@@ -215,6 +235,10 @@ impl LaneWay {
         written.abort(self.role);
         let dialled = self.way.connect(&self.ring, self.role, ATTEMPT_NS).await.ok()?;
         let socket = written.register(self.role, dialled.socket).ok()?;
+        if self.role == Role::Changes {
+            // It is the last one of a session.
+            written.retention.wait(self.ring.lane()).await;
+        }
         Some(Dialled { socket, ..dialled })
     }
 }
@@ -278,8 +302,8 @@ impl OpenNode for NbdNode {
         self.written.is_some()
     }
 
-    fn keepable_version(&self) -> u64 {
-        self.written.as_ref().map_or(0, |written| written.version())
+    fn retention(&self) -> Option<&Retention> {
+        self.written.as_ref().map(|written| &written.retention)
     }
 
     fn settled_at(&self, now_ns: u64) -> Option<u64> {
@@ -287,6 +311,21 @@ impl OpenNode for NbdNode {
             Some(written) => written.writing.peek(|fence| fence.settled_at(now_ns)),
             None => Some(self.unsettled_until_ns).filter(|until_ns| *until_ns > now_ns),
         }
+    }
+
+    fn export_waits(&self, now_ns: u64) -> Option<ExportWaits> {
+        let writing = &self.written.as_ref()?.writing;
+        let requests = writing.waits();
+        let oldest = requests.oldest;
+        let fences = writing.peek(|fence| (fence.fences(now_ns), fence.settled_at(now_ns)));
+        Some(ExportWaits {
+            unanswered: requests.unanswered,
+            held: requests.held,
+            oldest_ns: oldest.map_or(0, |(begun_ns, _)| now_ns.saturating_sub(begun_ns)),
+            waits_for: oldest.map(|(_, waits_for)| waits_for.name()),
+            fences: fences.0 as u64,
+            settled_in_ns: fences.1.map_or(0, |until_ns| until_ns.saturating_sub(now_ns)),
+        })
     }
 
     fn fence(&self) -> io::Result<()> {

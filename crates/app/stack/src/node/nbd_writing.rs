@@ -8,6 +8,7 @@
 //! ```
 
 use super::nbd_way::{Role, Way};
+use super::retention::Retention;
 use crate::Failure;
 use crate::memory::memory;
 use crate::setup_lane::SetupLane;
@@ -21,7 +22,6 @@ use rustix::net::{Shutdown, connect_unspec, shutdown, sockopt::socket_cookie};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A page of memory, in bytes.
 const PAGE: usize = 4096;
@@ -44,7 +44,8 @@ pub(super) struct WrittenExport {
     agreed: Agreed,
     table: File,
     connections: Lock<Connections>,
-    version: AtomicU64,
+    /// The versions of the table and the connections.
+    pub(super) retention: Retention,
     /// Keeps the table mapped.
     _memory: SharedMemory,
 }
@@ -114,7 +115,7 @@ impl WrittenExport {
             agreed,
             table: Arc::new(table),
             connections: Lock::new(Connections { former, ..Connections::default() }),
-            version: AtomicU64::new(0),
+            retention: Retention::default(),
             _memory: memory,
         })
     }
@@ -177,7 +178,7 @@ impl WrittenExport {
         });
         // No decision of the fence depends on these words.
         self.writing.peek(|fence| fence.set_sockets(sockets));
-        self.version.fetch_add(1, Ordering::Relaxed);
+        self.retention.change();
         Ok(socket)
     }
 
@@ -185,10 +186,6 @@ impl WrittenExport {
     pub(super) fn keepable(&self) -> Vec<File> {
         let connections = self.connections.peek(|all| [all.anchor.clone(), all.changes.clone()]);
         std::iter::once(self.table.clone()).chain(connections.into_iter().flatten()).collect()
-    }
-
-    pub(super) fn version(&self) -> u64 {
-        self.version.load(Ordering::Relaxed)
     }
 
     /// Reads the answers that an earlier process has left, and flushes. The fence holds the ranges

@@ -28,6 +28,7 @@ mod replies;
 mod shared;
 mod stretches;
 mod under_way;
+mod waits;
 mod writing;
 
 pub use address::{AddressTls, ExportAddress, NBD_PORT, ServerSocket, percent_encode};
@@ -43,4 +44,5 @@ pub use remote_limits::refusal;
 pub use replies::{Event, Replies, STATUS_BYTES_MAX};
 pub use shared::{Damage, Dial, LinkShared};
 pub use under_way::{PIECES_MAX, UnderWay};
+pub use waits::{WaitReport, WaitsFor};
 pub use writing::Writing;
