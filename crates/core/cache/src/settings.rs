@@ -1,7 +1,7 @@
 //! The settings, which may also change while the volume is served.
 
 use crate::geometry::Geometry;
-use block::{CacheSpec, Durability, Fua, Limits, Policy, SECTOR, Size, Warm, WriteMode};
+use block::{CacheSpec, Durability, Fua, Limits, LinkDown, Policy, SECTOR, Size, Warm, WriteMode};
 use lane::atomic::{AtomicBool, AtomicU64, Ordering};
 use policy::Kind;
 
@@ -79,7 +79,7 @@ macro_rules! as_it_is {
     };
 }
 
-as_it_is!(WriteMode Durability Warm bool);
+as_it_is!(WriteMode Durability LinkDown Warm bool);
 
 /// A value that fits into the word in which a setting is stored.
 trait Word: Copy {
@@ -150,7 +150,7 @@ macro_rules! choices {
     };
 }
 
-choices!(WriteMode Durability Warm);
+choices!(WriteMode Durability LinkDown Warm);
 
 macro_rules! engine {
     ($(

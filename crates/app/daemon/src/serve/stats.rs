@@ -37,6 +37,7 @@ pub(crate) fn of(service: &VolumeService) -> Statistics {
         curve: shared.and_then(|shared| curve(shared, row.memory_bytes, now_ns)),
         backing: backing(service, now_ns),
         losses: service.losses(),
+        link: service.link(),
         model: service.volume.model().map(|drive| model(drive)),
         members: members.iter().map(member).collect(),
         process: Process {
