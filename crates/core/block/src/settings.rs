@@ -50,6 +50,9 @@ macro_rules! cache_settings {
             retry_time: u64 = 10_000, retry_time_ms => retry_time_ns,
             "Time for which errors of the backing are retried before the volume fails.";
 
+            link_down: $crate::LinkDown = $crate::LinkDown::Fail, link_down => link_down,
+            "How requests are handled while the link to an NBD export is down.";
+
             absorb_bytes_max: $crate::Size = $crate::Size(128 << 10), absorb_bytes_max => absorb_blocks_max
             in $crate::Size(4 << 10), $crate::Size(512 << 10),
             "Largest write that is absorbed; larger ones are written through.";
@@ -174,6 +177,16 @@ words! {
         Auto "auto" "As lz4, while the hits that this brings save more time than it costs.",
         Lz4 "lz4" "Evicted clean blocks that become smaller by a quarter are kept compressed, in up \
                    to half of the memory; a hit of one takes some microseconds more.",
+    }
+}
+
+words! {
+    /// How requests are handled while the link to the backing is down.
+    LinkDown {
+        Fail "fail" "As for a backing that does not answer: the volume fails after retry-time.",
+        Wait "wait" "Requests wait for the link as long as it takes, and nothing fails.",
+        ServeClean "serve-clean" "Reads of cached data continue, and other requests get errors until \
+                                  the link is up again. The volume does not fail.",
     }
 }
 

@@ -69,6 +69,16 @@ impl Handle {
     }
 }
 
+/// The link to the server of the backing, if it has one.
+impl Handle {
+    /// Lets the link follow the setting.
+    pub(crate) fn apply_link_policy(&self) {
+        if let Some(link) = self.below.link() {
+            link.set_policy(self.shared.settings.link_down());
+        }
+    }
+}
+
 /// Requests to the backing.
 impl Handle {
     /// Sends a change or a flush to the backing and waits for its answer, under the watchdog.
@@ -123,13 +133,14 @@ impl Handle {
     }
 
     /// Records an error of the backing. The volume fails when errors have lasted for
-    /// `retry_time_ns` (C8).
+    /// `retry_time_ns`, without a loss of the backing's link in that time (C8).
     pub(crate) async fn backing_failed(&self, error: Error, retry_time_ns: u64) {
         let shared = &self.shared;
         self.lane.turn().await;
         let now = self.lane.now();
+        let from_ns = self.below.link().map_or(0, |link| link.errors_count_from_ns());
         let goes_on = shared.epochs.with(|epochs| {
-            let goes_on = epochs.backing_failed(now, retry_time_ns);
+            let goes_on = epochs.backing_failed(now, retry_time_ns, from_ns);
             if !goes_on {
                 shared.backing.health.fail(epochs, error);
             }

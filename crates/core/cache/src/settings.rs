@@ -1,7 +1,9 @@
 //! The settings, which may also change while the volume is served.
 
 use crate::geometry::Geometry;
-use block::{CacheSpec, Compress, Durability, Fua, Limits, Policy, SECTOR, Size, Warm, WriteMode};
+use block::{
+    CacheSpec, Compress, Durability, Fua, Limits, LinkDown, Policy, SECTOR, Size, Warm, WriteMode,
+};
 use lane::atomic::{AtomicBool, AtomicU64, Ordering};
 use policy::Kind;
 
@@ -79,7 +81,7 @@ macro_rules! as_it_is {
     };
 }
 
-as_it_is!(WriteMode Durability Warm Compress bool);
+as_it_is!(WriteMode Durability LinkDown Warm Compress bool);
 
 /// A value that fits into the word in which a setting is stored.
 trait Word: Copy {
@@ -150,7 +152,7 @@ macro_rules! choices {
     };
 }
 
-choices!(WriteMode Durability Warm Compress);
+choices!(WriteMode Durability LinkDown Warm Compress);
 
 macro_rules! engine {
     ($(

@@ -36,8 +36,8 @@ impl Wire for Slow {
         self.pipe.send(parts).await
     }
 
-    fn finish(&self) {
-        self.pipe.finish();
+    async fn finish(&self) {
+        self.pipe.finish().await;
     }
 
     fn shutdown(&self) {

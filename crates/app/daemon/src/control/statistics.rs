@@ -7,7 +7,7 @@
 use super::errors::BackingErrors;
 use super::losses::Losses;
 use super::words::State;
-use block::Durability;
+use block::{Durability, LinkDown, LinkReport, LinkState};
 use cache::{Counters, Histograms};
 use drives::Victims;
 use histogram::Snapshot;
@@ -54,6 +54,8 @@ pub struct Statistics {
     pub export: Option<Export>,
     /// Acknowledged writes that the volume has lost.
     pub losses: Losses,
+    /// The link to the server of the backing, if it has one.
+    pub link: Option<Link>,
     /// State of a modelled drive, if the backing is one.
     pub model: Option<Model>,
     /// The members of a pool, if the backing is one.
@@ -69,6 +71,42 @@ impl Statistics {
     /// Whether the volume has a cache.
     pub fn has_cache(&self) -> bool {
         self.memory_bytes > 0
+    }
+}
+
+/// The link to the server of the backing.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Link {
+    /// How requests are handled while it is down.
+    pub policy: LinkDown,
+    /// Time since its loss, if it is down; 0: it is up.
+    pub down_since_ns: u64,
+    /// Number of times that it has been down, with the present one.
+    pub downs: u64,
+    /// Time that it has been down in all.
+    pub down_ns: u64,
+}
+
+impl Link {
+    /// Returns what happens to requests while it is down, as a clause.
+    pub fn consequence(&self) -> &'static str {
+        match self.policy {
+            LinkDown::Fail => "the volume fails if the link is not up again within retry_time",
+            LinkDown::Wait => "requests that need it wait",
+            LinkDown::ServeClean => "requests fail, except reads of cached data",
+        }
+    }
+
+    /// Whether it is down.
+    pub fn is_down(&self) -> bool {
+        self.down_since_ns > 0
+    }
+
+    /// Returns the state of a link at `now_ns`.
+    pub(crate) fn of(link: &LinkState, now_ns: u64) -> Link {
+        let LinkReport { down_since_ns, downs, down_ns } = link.report(now_ns);
+        Link { policy: link.policy(), down_since_ns, downs, down_ns }
     }
 }
 

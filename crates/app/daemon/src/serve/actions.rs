@@ -47,7 +47,10 @@ impl VolumeService {
             return Err(Failure::new(exit, format!("{}: {message}", self.name)));
         }
         let durability = self.shared().map(|shared| shared.settings().durability);
+        // A drain waits only for a limited time for a link that is down.
+        let has_link = self.attached.stack.link().is_some();
         let flushed = match durability {
+            Some(Durability::Flush) if has_link => self.drain().await,
             None | Some(Durability::Flush) => {
                 self.attached.stack.run_unless_stalled(Request::Flush).await
             }
@@ -78,7 +81,7 @@ impl VolumeService {
         if !valve.close() {
             return Ok(());
         }
-        let quiet = valve.quiet(|| self.is_stalled()).await;
+        let quiet = valve.quiet(|| self.is_stalled() || self.is_link_down()).await;
         let drained = if quiet { self.drain().await } else { Ok(()) };
         if quiet && drained.is_ok() {
             return Ok(());

@@ -38,6 +38,7 @@ pub(crate) fn of(service: &VolumeService) -> Statistics {
         backing: backing(service, now_ns),
         export: service.volume.export_waits().map(export),
         losses: service.losses(),
+        link: service.link(),
         model: service.volume.model().map(|drive| model(drive)),
         members: members.iter().map(member).collect(),
         process: Process {

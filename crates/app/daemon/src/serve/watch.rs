@@ -3,6 +3,7 @@
 use super::captive::either;
 use super::volume_service::VolumeService;
 use crate::control::errors::BackingErrors;
+use crate::control::statistics::Link;
 use ring::Ring;
 use std::rc::Rc;
 
@@ -29,6 +30,7 @@ struct ReportState {
     failed: bool,
     stalled: bool,
     damaged: bool,
+    link_down: bool,
 }
 
 impl Watch {
@@ -55,8 +57,17 @@ impl Watch {
         loop {
             let seen = self.service.ended.seen();
             let stopped = self.service.has_ended();
-            let stalled = self.service.attached.stack.stall().is_some_and(|stall| stall.is_on());
-            if stalled {
+            let link = self.service.link().unwrap_or_default();
+            let is_link_down = link.is_down();
+            if let Some(news) = reported.of_link(&link) {
+                match is_link_down {
+                    true => crate::complain!(volume = name, "overdrive: {name}: {news}"),
+                    false => crate::tell!(volume = name, "overdrive: {name}: {news}"),
+                }
+            }
+            // With `serve-clean`, a link that is down stalls the volume as well.
+            let stalled = self.service.is_stalled() && !is_link_down;
+            if stalled || is_link_down {
                 // A freeze that waits for changes to end then checks whether to give up.
                 self.service.volume.valve().nudge();
             }
@@ -166,6 +177,24 @@ impl ReportState {
                  it answers",
             ),
             (true, false) => Some("the backing answers again"),
+            _ => None,
+        }
+    }
+
+    /// Returns the sentence about a link that is down, or up again, once.
+    fn of_link(&mut self, link: &Link) -> Option<String> {
+        let is_down = link.is_down();
+        match (std::mem::replace(&mut self.link_down, is_down), is_down) {
+            (false, true) => Some(format!(
+                "the link to the server of the backing is down: {}",
+                link.consequence()
+            )),
+            (true, false) => Some(format!(
+                "the link to the server of the backing is up again; in all it was down for {} \
+                 (times: {})",
+                crate::units::nanoseconds(link.down_ns),
+                link.downs
+            )),
             _ => None,
         }
     }

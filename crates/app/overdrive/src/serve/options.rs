@@ -75,7 +75,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Size, WriteMode};
+    use block::{LinkDown, Size, WriteMode};
     use clap::{CommandFactory, Parser};
 
     #[derive(Parser)]
@@ -98,7 +98,7 @@ mod tests {
     type Change = fn(&mut ConfigVolume);
 
     /// Each option with a value, and all its effects.
-    const SAID: [(&[&str], Change); 20] = [
+    const SAID: [(&[&str], Change); 21] = [
         (&["--memory", "64M"], |volume| volume.cache.memory = Size(64 << 20)),
         (&["--policy", "sieve"], |volume| volume.cache.policy = block::Policy::Sieve),
         (&["--write", "through"], |volume| volume.cache.write = WriteMode::Through),
@@ -109,6 +109,7 @@ mod tests {
         (&["--dirty-age", "7s"], |volume| volume.cache.dirty_age_ms = 7_000),
         (&["--flush-target", "8s"], |volume| volume.cache.flush_target_ms = 8_000),
         (&["--retry-time", "9s"], |volume| volume.cache.retry_time_ms = 9_000),
+        (&["--link-down", "wait"], |volume| volume.cache.link_down = LinkDown::Wait),
         (&["--absorb-bytes-max", "64K"], |volume| volume.cache.absorb_bytes_max = Size(64 << 10)),
         (&["--readahead", "off"], |volume| volume.cache.readahead = false),
         (&["--warm", "off"], |volume| volume.cache.warm = block::Warm::Off),

@@ -14,7 +14,7 @@ use crate::memory::memory;
 use crate::setup_lane::SetupLane;
 use host::File;
 use lane::Lock;
-use nbd::client::{Agreed, Dialled, Writing, flush_again, read_answers};
+use nbd::client::{Agreed, Attempt, Dialled, Writing, flush_again, read_answers};
 use nbd::codec::NBD_FLAG_SEND_FLUSH;
 use nbd::fence::{Export, Fence, SETTLE_NS, Sockets, TABLE_BYTES};
 use ring::{HugePages, Ring, SharedMemory};
@@ -122,9 +122,9 @@ impl WrittenExport {
 
     /// Connects in advance, so that a server that accepts too few connections is noticed. The
     /// anchor is the first.
-    pub(super) async fn connect(&self, ring: &Ring, way: &Way, limit_ns: u64) -> io::Result<()> {
+    pub(super) async fn connect(&self, ring: &Ring, way: &Way, attempt: Attempt) -> io::Result<()> {
         for role in [Role::Anchor, Role::Changes] {
-            let Dialled { socket, agreed, .. } = way.connect(ring, role, limit_ns).await?;
+            let Dialled { socket, agreed, .. } = way.connect(ring, role, attempt).await?;
             if !agreed.is_alike(&self.agreed) {
                 return Err(io::Error::other("it describes the export in another way each time"));
             }

@@ -18,7 +18,7 @@ use crate::tasks;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use block::{Advice, Block, Extent, Limits, Request, Result, Stack, Stall, Stretch};
+use block::{Advice, Block, Extent, Limits, LinkState, Request, Result, Stack, Stall, Stretch};
 use lane::{Cost, Lane};
 
 /// Requests that are prefetched together.
@@ -36,6 +36,7 @@ impl Cache {
     /// If the lane has no room for the workers' tasks ([`Shared::tasks_a_lane`]).
     pub fn attach(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
         let handle = Rc::new(Handle::new(shared, lane, below));
+        handle.apply_link_policy();
         tasks::start(&handle);
         Cache(handle)
     }
@@ -153,6 +154,10 @@ impl Block for Cache {
 
     fn stall(&self) -> Option<&Arc<Stall>> {
         Some(&self.0.shared.backing.stall)
+    }
+
+    fn link(&self) -> Option<&Arc<LinkState>> {
+        self.0.below.link()
     }
 }
 

@@ -34,7 +34,7 @@ mod writing;
 pub use address::{AddressTls, ExportAddress, NBD_PORT, ServerSocket, percent_encode};
 pub use blocking::Connection;
 pub use changes::WriteDials;
-pub use dial::{ATTEMPT_NS, Dialled, Resolved, dial};
+pub use dial::{Attempt, Dialled, Resolved, dial};
 pub use fault::Fault;
 pub use former::{flush_again, read_answers};
 pub use link::{Link, RECONNECT_NS};
