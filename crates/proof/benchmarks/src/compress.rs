@@ -165,7 +165,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Side::new(arguments, arguments.mib, Compress::Lz4)?,
         Side::new(arguments, arguments.mib, Compress::Off)?,
     ];
-    run_hits(arguments, &mut sides);
+    run_hits(arguments, &mut sides)?;
     run_tier(arguments, &mut sides)?;
     run_misses(arguments, &mut sides);
     run_zipf(arguments)
@@ -191,21 +191,28 @@ fn each_in_turn(
     )
 }
 
-fn run_hits(arguments: &Arguments, sides: &mut [Side; 2]) {
+fn run_hits(arguments: &Arguments, sides: &mut [Side; 2]) -> Result<()> {
     let hot = sides[0].slots / 8;
-    // The cache is full, and the hot blocks are the newest.
+    // The cache is full, its slots are in no order, and the hot blocks are the newest.
     for side in sides.iter_mut() {
-        side.read_shuffled(0..side.slots * 3 / 2);
-        for _ in 0..3 {
+        let (all, mut random) = (side.slots * 3 / 2, Random::new(3));
+        side.read_shuffled(0..all);
+        let blocks = side.blocks;
+        side.read((0..all * 2).map(move |_| shuffled(random.below(all), blocks)));
+        side.read_shuffled(hot..all);
+        for _ in 0..8 {
             side.read_shuffled(0..hot);
         }
     }
+    let before = sides[0].counters();
     let reads = arguments.reads * 4;
     let pairs = each_in_turn(arguments.pairs, sides, |side, run| {
         let blocks = side.blocks;
         let first = run as u64 * reads;
         side.read((first..first + reads).map(move |at| shuffled(at % hot, blocks)))
     });
+    let used = sides[0].counters().compressed_used - before.compressed_used;
+    ensure!(used == 0, "{used} of the reads were hits of the tier");
     let rate = pairs.b() / pairs.a();
     println!(
         "hits of uncompressed blocks: {:.0} ns with lz4, {:.0} ns without; rate {rate:.3}  target at \
@@ -214,6 +221,7 @@ fn run_hits(arguments: &Arguments, sides: &mut [Side; 2]) {
         pairs.b(),
         verdict(rate >= HITS_LEAST)
     );
+    Ok(())
 }
 
 fn run_tier(arguments: &Arguments, sides: &mut [Side; 2]) -> Result<()> {

@@ -18,6 +18,8 @@ pub(crate) enum Encoding {
 }
 
 const WORD_BYTES: usize = 8;
+/// No encoded block has fewer bytes.
+pub(crate) const BYTES_MIN: usize = WORD_BYTES;
 
 /// Compresses blocks of one size.
 pub(crate) struct Encoder {

@@ -4,7 +4,7 @@
 use super::codec::decode;
 use super::{Copied, Copies};
 use crate::BLOCK_SECTORS;
-use crate::blocks::share;
+use crate::blocks::{SLICE, share};
 use alloc::vec;
 use alloc::vec::Vec;
 use block::{Buf, Extent};
@@ -20,7 +20,8 @@ impl Decoder {
     /// Makes one for sectors of this many bytes.
     pub(crate) fn new(grain: u32) -> Decoder {
         let block = vec![0; BLOCK_SECTORS as usize * grain as usize];
-        Decoder { copies: RefCell::default(), block: RefCell::new(block) }
+        let copies = Copies::with_capacity(SLICE as usize, SLICE as usize * block.len());
+        Decoder { copies: RefCell::new(copies), block: RefCell::new(block) }
     }
 
     /// Returns the place for the bytes of blocks, which is empty.

@@ -49,6 +49,9 @@ pub(crate) use pending::Ticket;
 /// Maximum number of objects, for each slot of the shard.
 const OBJECTS_PER_SLOT: u32 = 2;
 
+/// Slots that usually become free at a time.
+const RELEASED_ROOM: usize = 64;
+
 /// A compressed block: 20 bytes.
 #[derive(Clone, Copy)]
 struct Object {
@@ -107,6 +110,11 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
+    /// Makes an empty one with room for this many objects and bytes.
+    pub(crate) fn with_capacity(objects: usize, bytes: usize) -> Copies {
+        Copies { objects: Vec::with_capacity(objects), data: Vec::with_capacity(bytes) }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.objects.clear();
         self.data.clear();
@@ -209,8 +217,13 @@ impl Tier {
             pages_held: 0,
             released: Vec::new(),
             held: 0,
-            pending: Pending::default(),
+            pending: Pending::new(),
         }
+    }
+
+    /// Makes room for copies of the objects of a page, which may go on in the next one.
+    pub(crate) fn page_of_copies(page_bytes: usize) -> Copies {
+        Copies::with_capacity(page_bytes / codec::BYTES_MIN + 1, page_bytes * 2)
     }
 
     /// Allocates the tables, if that was not done. Until then nothing can be stored.
@@ -222,7 +235,7 @@ impl Tier {
         self.objects.reserve_exact(self.objects_max as usize);
         self.index = Index::new(self.objects_max);
         self.pages.reserve_exact(self.slots as usize);
-        self.released.reserve_exact(8);
+        self.released.reserve_exact(RELEASED_ROOM);
     }
 
     /// Whether blocks can be stored.

@@ -18,13 +18,16 @@ struct Block {
 }
 
 /// The blocks that are being compressed.
-#[derive(Default)]
 pub(super) struct Pending {
     blocks: Vec<Block>,
     begun: u32,
 }
 
 impl Pending {
+    pub(super) fn new() -> Pending {
+        Pending { blocks: Vec::with_capacity(PENDING_MAX), begun: 0 }
+    }
+
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.blocks.is_empty()

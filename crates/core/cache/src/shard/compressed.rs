@@ -23,7 +23,6 @@ const FREE_MAX: u32 = 256;
 const EVICTIONS_MAX: u32 = 4;
 
 /// Blocks that are copied out to be compressed.
-#[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) tickets: Vec<Ticket>,
     /// Their bytes, one behind the other.
@@ -31,6 +30,14 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
+    /// Makes an empty one with room for this many blocks.
+    pub(crate) fn of(blocks: usize, block_bytes: usize) -> Batch {
+        Batch {
+            tickets: Vec::with_capacity(blocks),
+            data: Vec::with_capacity(blocks * block_bytes),
+        }
+    }
+
     /// Returns each block's ticket and bytes.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (Ticket, &[u8])> {
         let block_bytes = self.data.len().checked_div(self.tickets.len()).unwrap_or(1);

@@ -18,7 +18,7 @@ pub(crate) async fn run(handle: &Handle) {
     let block_bytes = shared.arena.slot_bytes();
     let bytes_max = block_bytes * shared.settings.compressed_percent_max as usize / 100;
     let mut encoder = Encoder::new(block_bytes, bytes_max);
-    let mut batch = Batch::default();
+    let mut batch = Batch::of(BATCH_BLOCKS_MAX, block_bytes);
     loop {
         let seen = shared.compression.work.seen();
         if shared.tasks.are_stopping() {
