@@ -108,10 +108,10 @@ mod tests {
     #[test]
     fn a_connection_waits_until_the_holder_has_it() {
         let (mut world, retention) = (World::chosen(1), Rc::new(Retention::default()));
+        let work = retention.serve();
         let (lane, done) = waits(&mut world, &retention);
         let (acting, giving, mark) = (lane.clone(), retention.clone(), done.clone());
         let exchanger = async move {
-            let _exchanger = giving.serve();
             giving.changed().after(0).await;
             let version = giving.present();
             acting.sleep_until(1000).await;
@@ -122,6 +122,7 @@ mod tests {
         lane.spawn(exchanger).expect("room");
         assert!(world.run_until(|| done.get().is_some()));
         assert!(done.get().is_some_and(|ns| (1000..2000).contains(&ns)));
+        drop(work);
         world.abandon();
     }
 
