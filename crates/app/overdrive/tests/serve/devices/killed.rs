@@ -5,6 +5,7 @@ use super::{Disk, have_devices, is_alive, loads, text};
 use crate::common::{pause, run, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -240,6 +241,9 @@ fn a_device_that_nothing_keeps_is_made_anew() {
         .and_then(|()| fs::File::open(mounted.path("file"))?.sync_all())
         .expect_err("its device is gone");
     drop(mounted);
+    // The former device's last users may be ending.
+    let answers = || fs::File::open(&device)?.read_exact(&mut [0; 4096]);
+    wait_until("the new device answers", || answers().is_ok());
     run("fsck.ext4", &["-fy", text(&device)]);
     run("fsck.ext4", &["-fn", text(&device)]).well();
     disk.detach().well();
