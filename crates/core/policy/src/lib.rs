@@ -82,6 +82,8 @@ pub enum Cause {
     WriteThrough,
     /// It was dirty and is durable now.
     Writeback,
+    /// It was evicted and read repeatedly since, while it was compressed.
+    Compressed,
 }
 
 /// State of a slot.

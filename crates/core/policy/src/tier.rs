@@ -289,7 +289,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// Whatever the calls: every page is held or released, and every block is found until it is
+        /// After any calls, every page is held or released, and every block is found until it is
         /// forgotten or dropped.
         #[test]
         fn pages_and_blocks_are_neither_lost_nor_invented(

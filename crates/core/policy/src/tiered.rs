@@ -34,14 +34,20 @@ pub struct TierRules {
     pub pages_percent_max: u32,
     /// A block is admitted uncompressed again at its first read, not at its second one.
     pub admits_at_first_read: bool,
+    /// Blocks that are admitted again are proven to the policy.
+    pub are_proven: bool,
     /// Only blocks that were read again after they had been admitted are stored.
     pub stores_only_read: bool,
 }
 
 impl TierRules {
     /// The rules of the engine. Others are only for comparisons.
-    pub const ENGINE: TierRules =
-        TierRules { pages_percent_max: 50, admits_at_first_read: false, stores_only_read: false };
+    pub const ENGINE: TierRules = TierRules {
+        pages_percent_max: 50,
+        admits_at_first_read: false,
+        are_proven: false,
+        stores_only_read: false,
+    };
 }
 
 /// A cache of one policy with a compressed tier, which holds block numbers only. Nothing allocates
@@ -172,13 +178,13 @@ impl Shard {
         let used_before = self.tier.record_use(hash);
         let stays = used_before == Some(false) && !self.rules.admits_at_first_read;
         if !stays && self.policy.miss(hash) == Verdict::Keep {
-            self.admit(hash);
+            self.admit(hash, used_before.is_some() && self.rules.are_proven);
             self.compress();
         }
         used_before.is_some()
     }
 
-    fn admit(&mut self, hash: Hash) {
+    fn admit(&mut self, hash: Hash, is_proven: bool) {
         if self.free == 0 && self.tier.pages() > self.pages_max() {
             self.drop_page();
         }
@@ -189,8 +195,9 @@ impl Shard {
         self.tier.forget(hash);
         self.return_pages();
         let slot = self.held.insert(hash);
-        self.is_read[slot as usize] = false;
-        self.policy.admit(&mut self.links, slot, hash, Cause::Fetch);
+        self.is_read[slot as usize] = is_proven;
+        let cause = if is_proven { Cause::Compressed } else { Cause::Fetch };
+        self.policy.admit(&mut self.links, slot, hash, cause);
     }
 
     /// Evicts a block: its slot is free afterwards. Returns the block, and whether it was read
