@@ -58,6 +58,35 @@ fn json_is_one_object_with_a_run_for_each_policy_and_size() {
 }
 
 #[test]
+fn compression_is_simulated_beside_the_cache_without_it() {
+    let home = tempfile::tempdir().expect("a directory");
+    let loops = (0..960).map(|read| format!("R,{},4096\n", read % 96 * 4096));
+    let path = file(home.path(), "loop.csv", &loops.collect::<String>());
+    let page = home.path().join("page.html");
+    let words = ["--trace", path.to_str().expect("plain"), "--memory", "256K"];
+    let policies = ["--policy", "lru,opt", "--compress", "4"];
+    let json = sim(&[&words[..], &policies, &["--json"]].concat());
+    let object: Value = serde_json::from_slice(&json.stdout).expect("one object");
+    let [lru, optimum] = [0, 1].map(|run| &object["runs"][run]);
+    // The slots hold a part of the loop, and the tier the rest.
+    assert_eq!((&lru["block_misses"], &lru["compress"]), (&960.into(), &"4".into()));
+    assert_eq!(lru["compress_block_misses"], 96, "{lru}");
+    assert!(lru["compressed_blocks"].as_u64() > lru["compressed_slots"].as_u64(), "{lru}");
+    assert_eq!((&optimum["compress"], &optimum["compressed_hits"]), (&Value::Null, &Value::Null));
+    let report = ["--report", page.to_str().expect("plain")];
+    let table = sim(&[&words[..], &policies, &report].concat());
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains("lru compressed\n") && table.contains("0.1000 (-90.0 %)"), "{table}");
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert!(page.contains("With compression") && page.contains("0.1000 (-90.0 %)"));
+    for bad in ["0.5", "auto-of:", "lz4"] {
+        let refused = sim(&[&words[..], &["--compress", bad]].concat());
+        assert_eq!(refused.status.code(), Some(2), "{bad}");
+        assert!(errors(&refused).contains("auto-of:FILE"), "{}", errors(&refused));
+    }
+}
+
+#[test]
 fn the_table_has_a_row_for_each_size_and_a_column_for_each_policy() {
     let home = tempfile::tempdir().expect("a directory");
     let path = file(home.path(), "loop.csv", &looped());

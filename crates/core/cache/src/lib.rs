@@ -75,6 +75,7 @@ pub use arena::superblock::{Found, Survey, Unrecoverable};
 pub use arena::{Arena, Header, State};
 pub use bypass::balance::Pressure;
 pub use bypass::guard::{BypassState, Guard, GuardState, Why, Window};
+pub use compressed::codec::Encoder;
 pub use geometry::{Format, Geometry};
 pub use recovery::CleanBlocks;
 pub use request::Cache;

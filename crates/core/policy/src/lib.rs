@@ -3,6 +3,7 @@
 //! A policy identifies slots by number and blocks by hash. It holds no block, never waits and reads
 //! no clock. A shard of the cache drives it under its lock; [`Simulation`] drives it without any
 //! bytes. Both make the same calls, so the simulation counts what the cache would count.
+//! [`TieredSimulation`] has a compressed tier, too.
 //!
 //! The links of the slots belong to the caller, which has other lists of slots; a slot is in one
 //! list at a time. Clean slots are in a list of the policy; dirty slots are in none of its lists.
@@ -43,6 +44,8 @@ mod simulation;
 mod sketch;
 mod slots;
 mod table;
+mod tier;
+mod tiered;
 mod two_q;
 mod w_tiny_lfu;
 mod window;
@@ -57,6 +60,7 @@ pub use policy::Policy;
 pub use sampler::Sampler;
 pub use shards::{REGION_BLOCKS, shard_of};
 pub use simulation::{Simulation, misses};
+pub use tiered::{CompressedBytes, TierRules, TieredSimulation};
 pub use window::{main_rule, window_share};
 
 /// Maximum number of slots that a search for a victim passes, because it holds the shard's lock.
@@ -78,6 +82,8 @@ pub enum Cause {
     WriteThrough,
     /// It was dirty and is durable now.
     Writeback,
+    /// It was evicted and read repeatedly since, while it was compressed.
+    Compressed,
 }
 
 /// State of a slot.

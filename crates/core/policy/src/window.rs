@@ -177,9 +177,14 @@ impl Window {
         links.push_back(&mut self.lists[to], slot);
     }
 
-    /// Whether its block was in main before it was overwritten, or left the window recently.
-    fn is_proven(&mut self, links: &mut Links, slot: u32, hash: Hash) -> bool {
-        self.place(slot) == MAIN || self.ghosts.remove(hash) && self.main_yields(links)
+    /// Whether its block was in main before it was overwritten, left the window recently, or was
+    /// read repeatedly while it was compressed.
+    fn is_proven(&mut self, links: &mut Links, slot: u32, hash: Hash, cause: Cause) -> bool {
+        if self.place(slot) == MAIN {
+            return true;
+        }
+        let has_returned = self.ghosts.remove(hash) || cause == Cause::Compressed;
+        has_returned && self.main_yields(links)
     }
 
     /// Whether main takes a block that has returned: unless it is guarded, always.
@@ -298,8 +303,8 @@ impl Replacement for Window {
         }
     }
 
-    fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, _: Cause) {
-        let is_proven = !self.is_lru() && self.is_proven(links, slot, hash);
+    fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, cause: Cause) {
+        let is_proven = !self.is_lru() && self.is_proven(links, slot, hash, cause);
         let place = if is_proven { MAIN } else { YOUNG };
         self.set_place(slot, place);
         links.push_back(&mut self.lists[place], slot);

@@ -2,7 +2,11 @@
 //! clean and of dirty slots.
 
 use allocations::of_this_thread;
-use policy::{Cause, Hash, Held, Kind, Links, Policy, Simulation};
+use policy::{
+    Cause, CompressedBytes, Hash, Held, Kind, Links, Policy, Simulation, TierRules,
+    TieredSimulation,
+};
+use std::sync::Arc;
 
 /// Returns the next number of a plain sequence (Knuth's MMIX generator).
 fn draw(state: &mut u64, below: u64) -> u64 {
@@ -23,6 +27,22 @@ fn a_simulation_allocates_nothing_but_at_its_beginning() {
         }
         assert_eq!(of_this_thread() - before, 0, "{kind:?}");
         assert!((10_000..90_000).contains(&misses), "{kind:?}: {misses}");
+    }
+}
+
+#[test]
+fn a_simulated_tier_allocates_nothing_but_at_its_beginning() {
+    let bytes: Arc<CompressedBytes> = Arc::new(|hash| Some(8 + (hash.bits() % 3000) as u32));
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.is_served()) {
+        let mut simulation = TieredSimulation::new(kind, 300, 1, TierRules::ENGINE, &bytes);
+        let (before, mut state) = (of_this_thread(), 1);
+        for _ in 0..100_000 {
+            let wide = 1 + draw(&mut state, 2_000);
+            simulation.read(draw(&mut state, wide));
+        }
+        assert_eq!(of_this_thread() - before, 0, "{kind:?}");
+        assert!(simulation.compressed_hits() > 10_000, "{kind:?}");
+        assert!((50..=150).contains(&simulation.compressed_slots()), "{kind:?}");
     }
 }
 

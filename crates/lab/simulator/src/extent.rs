@@ -72,12 +72,19 @@ fn bytes(plan: &Plan, whole: &[u32], rate: Rate) -> f64 {
             What::Kind(Kind::Lru) => has_lru = true,
             what => bytes += all * bytes_of_slot(what),
         }
+        let has_tier = matches!(choice.what, What::Kind(kind) if kind.is_served());
+        if plan.compress.is_some() && has_tier {
+            bytes += all * TIERED_BYTES;
+        }
     }
     if has_lru {
         bytes += largest * 50.0;
     }
     bytes * f64::from(plan.shards) * rate.share()
 }
+
+/// The bytes of a slot of a cache with a compressed tier.
+const TIERED_BYTES: f64 = 180.0;
 
 /// Returns the bytes of a slot: as documented at `policy::Simulation::new`; for the optimum, a
 /// number in a tree.
@@ -110,6 +117,7 @@ mod tests {
             shards: 2,
             threads: 1,
             sample,
+            compress: None,
         }
     }
 

@@ -11,6 +11,7 @@
 //! computed. The caches may see a sample of all blocks; the footprint is that of all.
 #![forbid(unsafe_code)]
 
+mod block_sizes;
 mod blocks;
 mod choice;
 mod compressed;
@@ -36,6 +37,7 @@ mod sample;
 mod spool;
 mod trace_file;
 
+pub use block_sizes::{BlockSizes, STORED_BYTES_MAX};
 pub use blocks::BLOCK_BYTES;
 pub use choice::{Choice, DEFAULT, What};
 pub use each_access::each_access;
@@ -44,7 +46,7 @@ pub use footprint::{Counted, Footprint};
 pub use lru::Lru;
 pub use memory::Memory;
 pub use optimum::Optimum;
-pub use outcome::{Counts, Outcome, Run, Sampled};
+pub use outcome::{Counts, Outcome, Run, Sampled, Tiered};
 pub use plan::{Plan, Watch};
 pub use run::run;
 pub use sample::{AUTO_BYTES, Rate, Sample, TRUSTED_SLOTS};

@@ -34,6 +34,22 @@ pub struct Run {
     pub is_estimate: bool,
     /// Accesses to a block that was not cached; of a sample, the extrapolated number.
     pub block_misses: u64,
+    /// The same policy and size with a compressed tier, if that was simulated.
+    pub tiered: Option<Tiered>,
+}
+
+/// A cache with a compressed tier, which is a part of its slots. All numbers are extrapolated if a
+/// sample was simulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tiered {
+    /// Accesses to a block that was not in memory.
+    pub block_misses: u64,
+    /// Accesses that found the block compressed.
+    pub compressed_hits: u64,
+    /// Blocks that were compressed at the end.
+    pub compressed_blocks: u64,
+    /// Slots with compressed blocks at the end.
+    pub compressed_slots: u64,
 }
 
 impl Run {
@@ -76,6 +92,11 @@ pub struct Outcome {
 impl Outcome {
     /// Returns the share of a run's accesses that missed.
     pub fn miss_ratio(&self, run: &Run) -> f64 {
-        run.block_misses as f64 / self.counts.block_accesses.max(1) as f64
+        self.ratio(run.block_misses)
+    }
+
+    /// Returns the share of these accesses among all.
+    pub fn ratio(&self, accesses: u64) -> f64 {
+        accesses as f64 / self.counts.block_accesses.max(1) as f64
     }
 }

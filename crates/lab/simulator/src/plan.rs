@@ -1,9 +1,11 @@
 //! The plan of a simulation.
 
+use crate::block_sizes::BlockSizes;
 use crate::choice::Choice;
 use crate::memory::Memory;
 use crate::sample::Sample;
 use std::path::PathBuf;
+use std::sync::Arc;
 use trace::Format;
 
 /// The plan of a simulation.
@@ -27,6 +29,9 @@ pub struct Plan {
     pub threads: usize,
     /// The blocks that are simulated.
     pub sample: Sample,
+    /// The compressed sizes of the blocks: caches of policies that can be served are also simulated
+    /// with a compressed tier in the same memory. None: without it only.
+    pub compress: Option<Arc<BlockSizes>>,
 }
 
 /// Observes a running simulation.

@@ -3,7 +3,8 @@
 use crate::footprint::Footprint;
 use crate::lru::Lru;
 use crate::optimum::Optimum;
-use policy::{Kind, Simulation, shard_of};
+use policy::{CompressedBytes, Kind, Simulation, TierRules, TieredSimulation, shard_of};
+use std::sync::Arc;
 
 /// Accesses that all workers receive.
 #[derive(Default)]
@@ -21,6 +22,7 @@ pub(crate) struct Chunk {
 pub(crate) enum Task {
     Lru(Lrus),
     Policy(Box<Simulated>),
+    Tiered(Box<SimulatedTier>),
     Optimum(Optima),
     Footprint(Footprint),
     /// The footprint of the sample alone.
@@ -38,6 +40,13 @@ pub(crate) struct Lrus {
 pub(crate) struct Simulated {
     run: usize,
     cache: Simulation,
+    misses: u64,
+}
+
+/// A cache of one policy and size with a compressed tier.
+pub(crate) struct SimulatedTier {
+    run: usize,
+    cache: TieredSimulation,
     misses: u64,
 }
 
@@ -61,6 +70,17 @@ impl Task {
         Task::Policy(Box::new(Simulated { run, cache, misses: 0 }))
     }
 
+    pub(crate) fn tiered(
+        run: usize,
+        kind: Kind,
+        slots: u32,
+        shards: u32,
+        sizes: &Arc<CompressedBytes>,
+    ) -> Task {
+        let cache = TieredSimulation::new(kind, slots, shards, TierRules::ENGINE, sizes);
+        Task::Tiered(Box::new(SimulatedTier { run, cache, misses: 0 }))
+    }
+
     pub(crate) fn optimum(run: usize, slots: u32, shards: u32) -> Task {
         let shards = (0..shards).map(|_| Optimum::new(slots)).collect();
         Task::Optimum(Optima { run, shards, misses: 0 })
@@ -72,6 +92,7 @@ impl Task {
             Task::Footprint(_) | Task::SampledFootprint(_) => 2,
             Task::Lru(_) => 12,
             Task::Policy(_) => 10,
+            Task::Tiered(_) => 20,
             Task::Optimum(_) => 30,
         }
     }
@@ -80,6 +101,7 @@ impl Task {
         match self {
             Task::Lru(lrus) => lrus.take(&chunk.blocks),
             Task::Policy(simulated) => simulated.take(&chunk.blocks),
+            Task::Tiered(simulated) => simulated.take(&chunk.blocks),
             Task::Optimum(optima) => optima.take(chunk),
             Task::Footprint(footprint) => {
                 let whole = chunk.whole.as_ref().unwrap_or(&chunk.blocks);
@@ -100,7 +122,17 @@ impl Task {
             }
             Task::Policy(simulated) => (simulated.run == run).then_some(simulated.misses),
             Task::Optimum(optima) => (optima.run == run).then_some(optima.misses),
-            Task::Footprint(_) | Task::SampledFootprint(_) => None,
+            Task::Tiered(_) | Task::Footprint(_) | Task::SampledFootprint(_) => None,
+        }
+    }
+
+    /// Returns the cache with a compressed tier of a run, and its misses, if this task has it.
+    pub(crate) fn tier(&self, run: usize) -> Option<(&TieredSimulation, u64)> {
+        match self {
+            Task::Tiered(simulated) if simulated.run == run => {
+                Some((&simulated.cache, simulated.misses))
+            }
+            _ => None,
         }
     }
 }
@@ -122,6 +154,13 @@ impl Lrus {
 }
 
 impl Simulated {
+    fn take(&mut self, blocks: &[u64]) {
+        let cache = &mut self.cache;
+        self.misses += blocks.iter().filter(|block| !cache.read(**block)).count() as u64;
+    }
+}
+
+impl SimulatedTier {
     fn take(&mut self, blocks: &[u64]) {
         let cache = &mut self.cache;
         self.misses += blocks.iter().filter(|block| !cache.read(**block)).count() as u64;

@@ -6,7 +6,7 @@ use crate::extent::{Extent, Slots, extent};
 use crate::first::first_pass;
 use crate::footprint::{Counted, Footprint};
 use crate::memory::Memory;
-use crate::outcome::{Outcome, Run, Sampled};
+use crate::outcome::{Outcome, Run, Sampled, Tiered};
 use crate::pass::pass;
 use crate::plan::{Plan, Watch};
 use crate::policies::{Chunk, Task};
@@ -14,7 +14,8 @@ use crate::reading::{CHUNK, Read, Reading};
 use crate::sample::{Known, Rate};
 use crate::spool::Spooled;
 use crate::trace_file::TraceFile;
-use policy::Kind;
+use policy::{CompressedBytes, Kind};
+use std::sync::Arc;
 
 /// Runs the plan.
 ///
@@ -175,6 +176,10 @@ fn number_of(plan: &Plan, policy: usize, memory: usize) -> usize {
 fn tasks(plan: &Plan, sizes: &[Slots], counts_footprint: bool) -> Vec<Task> {
     let slots: Vec<u32> = sizes.iter().map(|slots| slots.sampled).collect();
     let mut tasks = Vec::new();
+    let compressed_bytes = plan
+        .compress
+        .clone()
+        .map(|sizes| -> Arc<CompressedBytes> { Arc::new(move |hash| sizes.of(hash)) });
     if counts_footprint {
         tasks.push(Task::Footprint(Footprint::default()));
     }
@@ -184,6 +189,11 @@ fn tasks(plan: &Plan, sizes: &[Slots], counts_footprint: bool) -> Vec<Task> {
     for (policy, choice) in plan.policies.iter().enumerate() {
         for (memory, slots) in slots.iter().enumerate() {
             let run = number_of(plan, policy, memory);
+            if let (Some(bytes), What::Kind(kind)) = (&compressed_bytes, choice.what)
+                && kind.is_served()
+            {
+                tasks.push(Task::tiered(run, kind, *slots, plan.shards, bytes));
+            }
             match choice.what {
                 What::Kind(Kind::Lru) => {}
                 What::Kind(kind) => tasks.push(Task::policy(run, kind, *slots, plan.shards)),
@@ -218,6 +228,14 @@ fn runs(plan: &Plan, extent: &Extent, known: &Known, tasks: &[Task]) -> Vec<Run>
                 sampled_slots: of_all_shards(slots.sampled),
                 is_estimate: !extent.rate.is_all(),
                 block_misses: known.misses_in_all(misses),
+                tiered: tasks.iter().find_map(|task| task.tier(run)).map(|(cache, misses)| {
+                    Tiered {
+                        block_misses: known.misses_in_all(misses),
+                        compressed_hits: extent.rate.extrapolated(cache.compressed_hits()),
+                        compressed_blocks: extent.rate.extrapolated(cache.compressed_blocks()),
+                        compressed_slots: extent.rate.extrapolated(cache.compressed_slots()),
+                    }
+                }),
             });
         }
     }

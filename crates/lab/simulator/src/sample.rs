@@ -66,6 +66,11 @@ impl Rate {
         self.is_all() || hash_of(block) < self.threshold
     }
 
+    /// Returns the number in all blocks that this number in the sample represents.
+    pub(crate) fn extrapolated(self, number: u64) -> u64 {
+        (number as f64 / self.share).round() as u64
+    }
+
     /// Returns the proportionally smaller number of slots.
     pub(crate) fn scaled(self, slots: u32) -> u32 {
         (f64::from(slots) * self.share).round() as u32
@@ -94,7 +99,7 @@ impl Known {
     /// known. So only the other misses are estimated: the number of blocks that the sample happens
     /// to contain then makes no difference.
     pub(crate) fn misses_in_all(&self, sampled_misses: u64) -> u64 {
-        let stand_for = |misses: u64| (misses as f64 / self.rate.share).round() as u64;
+        let stand_for = |misses| self.rate.extrapolated(misses);
         let misses = match self.blocks {
             Some((all, sampled)) => all + stand_for(sampled_misses.saturating_sub(sampled)),
             None => stand_for(sampled_misses),

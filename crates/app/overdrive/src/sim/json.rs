@@ -21,6 +21,12 @@ pub(super) fn object(plan: &Plan, outcome: &Outcome) -> Value {
             "miss_ratio": outcome.miss_ratio(run),
             "sampled_slots": run.sampled_slots,
             "trusted": run.is_trusted(),
+            "compress": run.tiered.and(plan.compress.as_ref()).map(|sizes| sizes.name()),
+            "compress_block_misses": run.tiered.map(|tiered| tiered.block_misses),
+            "compress_miss_ratio": run.tiered.map(|tiered| outcome.ratio(tiered.block_misses)),
+            "compressed_hits": run.tiered.map(|tiered| tiered.compressed_hits),
+            "compressed_blocks": run.tiered.map(|tiered| tiered.compressed_blocks),
+            "compressed_slots": run.tiered.map(|tiered| tiered.compressed_slots),
         })
     };
     json!({
@@ -48,6 +54,8 @@ pub(super) fn object(plan: &Plan, outcome: &Outcome) -> Value {
         "padding_bytes": outcome.notes.padding_bytes,
         "sample_rate": outcome.sampled.rate.share(),
         "sampled_block_accesses": outcome.sampled.block_accesses,
+        "compress_ratio": plan.compress.as_ref().map(|sizes| sizes.ratio()),
+        "compress_stored_share": plan.compress.as_ref().map(|sizes| sizes.stored_share()),
         "runs": outcome.runs.iter().map(run).collect::<Vec<_>>(),
     })
 }

@@ -1,5 +1,6 @@
 //! `overdrive sim`: simulated caches of several policies and sizes on a recorded trace.
 
+mod compress;
 #[cfg(test)]
 mod examples;
 mod json;
@@ -12,11 +13,13 @@ use crate::progress::Stages;
 use crate::watch::Watch;
 use block::Size;
 use clap::ValueEnum;
+use compress::Compress;
 use simulator::{Choice, Error, Memory, Plan, Rate, Sample};
 use stack::{Exit, Failure};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use trace::Format;
 
 /// Simulate caches on a recorded trace, and show the share of its accesses that each would miss.
@@ -32,6 +35,7 @@ use trace::Format;
 ///   overdrive sim --trace vm.vscsi.xz --memory 64M,256M,1G
 ///   overdrive sim --trace vm.vscsi.xz --memory 1%,3%,10% --policy lru,sieve,opt --report vm.html
 ///   overdrive sim --trace tpcc.trace --format mqsim --memory 1G --device 4,13
+///   overdrive sim --trace vm.vscsi.xz --memory 1%,10% --compress auto-of:/dev/vg/vm
 ///   overdrive sim --trace week.csv.zst --memory 1%,3%,10%,20% --policy lru,sieve,opt --sample 0.01
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -72,6 +76,12 @@ pub(crate) struct Arguments {
     /// which all caches take at most 256 MiB. By default all blocks are simulated.
     #[arg(long, value_name = "auto|RATE", value_parser = sample)]
     sample: Option<Sample>,
+
+    /// Also simulate each cache with compression, in the same memory: with this mean ratio of the
+    /// blocks, such as 2.5, or with the ratios of 4,096 blocks spread over a file or device. Only
+    /// for policies of 'serve'.
+    #[arg(long, value_name = "RATIO|auto-of:FILE", value_parser = compress::parse)]
+    compress: Option<Compress>,
 
     /// Print one JSON object.
     #[arg(long)]
@@ -146,9 +156,10 @@ fn policy_help() -> String {
 }
 
 impl Arguments {
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> Result<Plan, Failure> {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        Plan {
+        let compress = self.compress.as_ref().map(Compress::sizes).transpose()?;
+        Ok(Plan {
             path: self.trace.clone(),
             format: self.format,
             memories: self.memory.clone(),
@@ -158,12 +169,13 @@ impl Arguments {
             shards: self.shards.get(),
             threads: self.threads.map_or_else(processors, usize::from),
             sample: self.sample.unwrap_or(Sample::Fixed(Rate::ALL)),
-        }
+            compress: compress.map(Arc::new),
+        })
     }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let plan = arguments.plan();
+    let plan = arguments.plan()?;
     let report = arguments.report.as_deref();
     let trace = std::slice::from_ref(&arguments.trace);
     let report = report.map(|path| PageFile::open(path, trace)).transpose()?;

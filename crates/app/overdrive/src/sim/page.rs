@@ -131,9 +131,24 @@ fn ratios(page: &mut String, plan: &Plan, outcome: &Outcome) {
         page.push_str("</tr>\n");
     }
     page.push_str("</table></div>\n");
+    tiered(page, plan, outcome);
     if let Some(warning) = table::mistrust(outcome) {
         _ = writeln!(page, "<p class=\"sub\">{}</p>", escaped(&warning));
     }
+}
+
+/// Writes the table and the sentence on compression, if it was simulated.
+fn tiered(page: &mut String, plan: &Plan, outcome: &Outcome) {
+    let Some(sentence) = table::gain(plan, outcome) else { return };
+    _ = writeln!(page, "<h2>With compression</h2>\n<p>{}</p>", escaped(&sentence));
+    let Some(rows) = table::tiered_rows(plan, outcome) else { return };
+    page.push_str("<div class=\"wide\"><table>\n");
+    for (number, row) in rows.iter().enumerate() {
+        let tag = if number == 0 { "th" } else { "td" };
+        let cells = row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)));
+        _ = writeln!(page, "<tr>{}</tr>", cells.collect::<String>());
+    }
+    page.push_str("</table></div>\n");
 }
 
 fn trace(page: &mut String, plan: &Plan, outcome: &Outcome) {

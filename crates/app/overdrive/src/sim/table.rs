@@ -23,6 +23,16 @@ pub(super) fn lines(plan: &Plan, outcome: &Outcome, width: Option<usize>) -> Tex
         lines.push("");
         lines.extend(table.lines(width));
     }
+    if let Some(rows) = tiered_rows(plan, outcome) {
+        for table in tables(&rows, 2, width) {
+            lines.push("");
+            lines.extend(table.lines(width));
+        }
+    }
+    if let Some(sentence) = gain(plan, outcome) {
+        lines.push("");
+        lines.extend(Line::from(sentence).fitted(width, 0));
+    }
     mistrust(outcome).into_iter().for_each(|line| lines.push(line));
     lines
 }
@@ -120,6 +130,63 @@ pub(super) fn rows(plan: &Plan, outcome: &Outcome) -> Vec<Vec<String>> {
     rows
 }
 
+/// Returns one row per size, with one column per policy that was simulated with compression: the
+/// miss ratio, and the change of the misses. None: there is no such policy.
+pub(super) fn tiered_rows(plan: &Plan, outcome: &Outcome) -> Option<Vec<Vec<String>>> {
+    let sizes = plan.memories.len();
+    let about = if outcome.sampled.rate.is_all() { "" } else { "~" };
+    let tiered: Vec<&[Run]> =
+        outcome.runs.chunks(sizes).filter(|runs| runs[0].tiered.is_some()).collect();
+    let first = tiered.first()?;
+    let mut heads = vec!["memory".to_owned(), "size".to_owned()];
+    heads.extend(tiered.iter().map(|runs| format!("{} compressed", runs[0].policy)));
+    let mut rows = vec![heads];
+    for size in 0..sizes {
+        let run = &first[size];
+        let mut row = vec![given_size(&run.memory), Size(run.slots * BLOCK_BYTES).to_string()];
+        row.extend(tiered.iter().filter_map(|runs| {
+            let ratio = outcome.ratio(runs[size].tiered?.block_misses);
+            Some(format!("{about}{ratio:.4} ({:+.1} %)", change(&runs[size])?))
+        }));
+        rows.push(row);
+    }
+    Some(rows)
+}
+
+/// Returns the change of a run's misses by compression, in percent.
+fn change(run: &Run) -> Option<f64> {
+    let misses = run.tiered?.block_misses as f64;
+    Some((misses / run.block_misses.max(1) as f64 - 1.0) * 100.0)
+}
+
+/// Returns a sentence on the changes by compression, if that was requested.
+pub(super) fn gain(plan: &Plan, outcome: &Outcome) -> Option<String> {
+    let sizes = plan.compress.as_ref()?;
+    let changes = || outcome.runs.iter().filter_map(|run| Some((run, change(run)?)));
+    let by_change = |one: &(&Run, f64), other: &(&Run, f64)| one.1.total_cmp(&other.1);
+    let place = |run: &Run| format!("{}, {}", run.policy, Size(run.slots * BLOCK_BYTES));
+    let blocks = format!(
+        "a mean ratio of {:.2}; {:.0} % of the blocks are small enough to be stored",
+        sizes.ratio(),
+        sizes.stored_share() * 100.0
+    );
+    let (Some(best), Some(worst)) = (changes().min_by(by_change), changes().max_by(by_change))
+    else {
+        return Some("Compression: none of the policies can be served.".to_owned());
+    };
+    let range = match changes().count() {
+        1 => format!("{:+.1} %", best.1),
+        _ => format!(
+            "{:+.1} % ({}) to {:+.1} % ({})",
+            best.1,
+            place(best.0),
+            worst.1,
+            place(worst.0)
+        ),
+    };
+    Some(format!("Compression changes the misses by {range}: {blocks}."))
+}
+
 /// Returns the number of simulated slots, with a mark if it is too small.
 fn sampled(run: &Run) -> String {
     let mark = if run.is_trusted() { "" } else { "? " };
@@ -157,6 +224,7 @@ fn table(rows: &[Vec<String>], common: usize, columns: Range<usize>) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use super::super::examples::compressed;
     use super::*;
 
     #[test]
@@ -177,5 +245,23 @@ mod tests {
         assert_eq!(narrow[0][0], "memory    size     lru    fifo");
         assert_eq!(narrow[1], ["memory    size   sieve", "   1 %  16 MiB  0.3456"]);
         assert_eq!(texts(1).len(), 3, "one policy at least");
+    }
+
+    #[test]
+    fn compression_has_a_table_and_a_sentence() {
+        let (plan, outcome) = compressed(&["opt", "lru"], &[&[100, 50], &[400, 300]]);
+        let rows = tiered_rows(&plan, &outcome).expect("lru has it");
+        assert_eq!(rows[0], ["memory", "size", "lru compressed"]);
+        assert_eq!(rows[2], ["", "8 MiB", "0.1500 (-50.0 %)"]);
+        let text = lines(&plan, &outcome, None).to_string();
+        assert!(text.contains("Compression changes the misses by -50.0 % (lru, 4 MiB)"), "{text}");
+        assert!(text.contains("a mean ratio of 2.50; 100 % of the blocks"), "{text}");
+        let object = super::super::json::object(&plan, &outcome);
+        let runs = object["runs"].as_array().expect("runs");
+        assert_eq!((&runs[0]["compress"], &runs[3]["compress"]), (&().into(), &"2.5".into()));
+        assert_eq!(runs[3]["compress_block_misses"], 150);
+        assert_eq!(runs[3]["block_misses"], 300, "without");
+        let of_none = gain(&plan, &compressed(&["opt"], &[&[1]]).1).expect("a sentence");
+        assert!(of_none.contains("none of the policies"), "{of_none}");
     }
 }

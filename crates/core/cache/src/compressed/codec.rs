@@ -21,8 +21,8 @@ const WORD_BYTES: usize = 8;
 /// No encoded block has fewer bytes.
 pub(crate) const BYTES_MIN: usize = WORD_BYTES;
 
-/// Compresses blocks of one size.
-pub(crate) struct Encoder {
+/// Compresses blocks of one size, as the compressed tier does.
+pub struct Encoder {
     table: CompressTable,
     output: Vec<u8>,
     bytes_max: usize,
@@ -31,9 +31,14 @@ pub(crate) struct Encoder {
 impl Encoder {
     /// Makes an encoder for blocks of this many bytes. A result of more than `bytes_max` bytes is
     /// refused.
-    pub(crate) fn new(block_bytes: usize, bytes_max: usize) -> Encoder {
+    pub fn new(block_bytes: usize, bytes_max: usize) -> Encoder {
         let output = vec![0; get_maximum_output_size(block_bytes)];
         Encoder { table: CompressTable::small(), output, bytes_max }
+    }
+
+    /// Returns the number of bytes of a compressed block. None: it does not become small enough.
+    pub fn compressed_bytes(&mut self, block: &[u8]) -> Option<usize> {
+        self.encode(block).map(|(_, bytes)| bytes.len())
     }
 
     /// Compresses a block. None: it does not become small enough.

@@ -16,5 +16,6 @@ pub(crate) fn plan(path: &Path, memories: &[Memory], policies: &[&str]) -> Plan 
         shards: 1,
         threads: 2,
         sample: Sample::Fixed(Rate::ALL),
+        compress: None,
     }
 }

@@ -49,6 +49,7 @@ pub(super) fn cells(
         reads_only: false,
         shards,
         sample: Sample::Fixed(Rate::ALL),
+        compress: None,
         threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
     };
     let all = simulate(&plan(choices.to_vec(), 1), &mut ())?;

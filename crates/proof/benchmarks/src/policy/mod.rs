@@ -1,8 +1,10 @@
 //! The default policy: compared with the others and the optimum over traces, under scans, its live
 //! curve, and whether the cache misses as the simulation does. On request also over generated
-//! families of loads, its choices phase by phase, and other numbers for its arbiter.
+//! families of loads, its choices phase by phase, other numbers for its arbiter, and the compressed
+//! tier with its rules and with others.
 
 mod choices;
+mod compressed;
 mod curve;
 mod families;
 mod gap;
@@ -20,7 +22,8 @@ pub(crate) struct Arguments {
     /// A directory with traces, which may be compressed; other files are ignored.
     #[arg(long, default_value = "../shared/traces")]
     traces: PathBuf,
-    /// Parts to measure: gap, scan, curve, served; families, choices and left-out.
+    /// Parts to measure: gap, scan, curve, served; families, choices, left-out and
+    /// compressed.
     #[arg(long, value_delimiter = ',', default_value = "gap,scan,curve,served")]
     parts: Vec<String>,
     /// Number of generated loads of each family, with the seeds from 1.
@@ -29,12 +32,16 @@ pub(crate) struct Arguments {
     /// Number of reads of each generated load.
     #[arg(long, default_value_t = 400_000)]
     reads: usize,
-    /// Only traces and families of these names, for families, choices and left-out.
+    /// Only traces and families of these names, for families, choices, left-out and
+    /// compressed.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
     /// With families: keep the generated loads in this directory, for `overdrive sim`.
     #[arg(long, value_name = "DIRECTORY")]
     write: Option<PathBuf>,
+    /// With compressed: the compression ratio.
+    #[arg(long, default_value_t = 2.5)]
+    compress: f64,
     /// With choices: print the choices of each phase as one JSON object.
     #[arg(long)]
     json: bool,
@@ -59,7 +66,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if has("left-out") {
         left_out::run(arguments)?;
     }
-    let others = ["families", "choices", "left-out"];
+    if has("compressed") {
+        compressed::run(arguments)?;
+    }
+    let others = ["families", "choices", "left-out", "compressed"];
     if arguments.parts.iter().all(|part| others.contains(&part.as_str())) {
         return Ok(());
     }
@@ -77,7 +87,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "served" => served::run(&found)?,
             other if others.contains(&other) => {}
             other => {
-                bail!("--parts {other}: gap, scan, curve, served, families, choices or left-out")
+                bail!(
+                    "--parts {other}: gap, scan, curve, served, families, choices, left-out or compressed"
+                )
             }
         }
     }

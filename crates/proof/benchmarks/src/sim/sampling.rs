@@ -71,6 +71,7 @@ fn plan(named: &str) -> Result<Plan> {
         shards: 1,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         sample: Sample::Fixed(Rate::ALL),
+        compress: None,
     })
 }
 

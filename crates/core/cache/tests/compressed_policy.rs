@@ -1,0 +1,170 @@
+//! The cache with its compressed tier has the same misses as the simulation of both, on real data.
+
+use block::{Block, Buf, Compress, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode};
+use cache::{Arena, Cache, Encoder, Geometry, Settings, Shared};
+use lane::{Lane, Random, World};
+use policy::{CompressedBytes, Hash, Kind, Simulation, TierRules, TieredSimulation};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const GRAIN: u32 = 512;
+const BLOCK_BYTES: usize = 4096;
+/// Blocks and slots, all shards together.
+const BLOCKS: u64 = 8192;
+const SLOTS: u32 = 1024;
+const READS: u64 = 16_000;
+
+/// RAM that takes 20 us for a request.
+struct Slow {
+    ram: Ram,
+    lane: Lane,
+}
+
+impl Block for Slow {
+    fn limits(&self) -> &Limits {
+        self.ram.limits()
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        self.lane.sleep_until(self.lane.now() + 20_000).await;
+        self.ram.run(request).await
+    }
+}
+
+/// Returns a block's contents: of sixteen, one is of zeros, and the others have from one to fifteen
+/// sixteenths of random bytes before a text, so some do not become small enough.
+fn contents(block: u64) -> Vec<u8> {
+    let mut random = Random::new(block);
+    let sixteenths = random.below(16) as usize;
+    if sixteenths == 0 {
+        return vec![0; BLOCK_BYTES];
+    }
+    let mut bytes = format!("This is block {block}. ").repeat(300).into_bytes();
+    bytes.truncate(BLOCK_BYTES);
+    for word in bytes[..BLOCK_BYTES * sixteenths / 16].chunks_exact_mut(8) {
+        word.copy_from_slice(&random.below(u64::MAX).to_le_bytes());
+    }
+    bytes
+}
+
+/// Returns the compressed size of each block.
+fn sizes() -> Arc<CompressedBytes> {
+    let percent = Settings::default().compressed_percent_max as usize;
+    let mut encoder = Encoder::new(BLOCK_BYTES, BLOCK_BYTES * percent / 100);
+    let size = |block| (Hash::of(block).bits(), encoder.compressed_bytes(&contents(block)));
+    let sizes: HashMap<u64, Option<usize>> = (0..BLOCKS).map(size).collect();
+    assert!(sizes.values().any(Option::is_none), "some do not become small enough");
+    Arc::new(move |hash| sizes[&hash.bits()].map(|bytes| bytes as u32))
+}
+
+/// Returns a RAM with the contents of all blocks.
+fn filled() -> Ram {
+    let ram = Ram::new(BLOCKS * 8, GRAIN);
+    let mut world = World::timed(lane::Prices::default());
+    let stack = Stack::new(&world.lane(), ram.clone());
+    for block in 0..BLOCKS {
+        let from = Buf::new(8, GRAIN);
+        from.write(&contents(block));
+        let request = Request::Write { at: Extent::new(block * 8, 8), from, fua: false };
+        stack.try_now(&request).expect("RAM answers now").expect("RAM does not fail");
+    }
+    ram
+}
+
+/// Reads these blocks one after the other. Returns the number of misses, and of reads from the
+/// tier.
+fn served(ram: &Ram, policy: Kind, shards: u32, blocks: &[u64]) -> (u64, u64) {
+    let mut world = World::timed(lane::Prices::default());
+    let lane = world.lane();
+    let geometry = Geometry { slots: SLOTS, shards, fills: 8, ..Geometry::SMALLEST };
+    let settings = Settings {
+        policy,
+        compress: Compress::Lz4,
+        write: WriteMode::Through,
+        dirty_blocks_max: 0,
+        // The simulation has no streams.
+        readahead: false,
+        stream_blocks_max: u32::MAX,
+        ..Settings::default()
+    };
+    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
+    let shared = Shared::new(ram.limits(), geometry, settings, 7, memory).expect("a fresh arena");
+    let below = Stack::new(&lane, Slow { ram: ram.clone(), lane: lane.clone() });
+    let stack = Stack::new(&lane, Cache::attach(&shared, &lane, below));
+    let done = Rc::new(Cell::new(false));
+    let (finished, blocks) = (done.clone(), blocks.to_vec());
+    let task = async move {
+        for block in blocks {
+            let into = Buf::new(8, GRAIN);
+            let request = Request::Read { at: Extent::new(block * 8, 8), into };
+            if stack.try_now(&request).is_none() {
+                stack.lane().turn().await;
+                stack.run(request).await.expect("RAM does not fail");
+            }
+        }
+        finished.set(true);
+    };
+    lane.spawn(task).expect("room");
+    assert!(world.run_until(|| done.get()), "the task hangs");
+    shared.check();
+    let counters = shared.counters(lane.now());
+    (counters.block_misses, counters.compressed_used)
+}
+
+/// Returns the same numbers from the simulation.
+fn simulated(
+    sizes: &Arc<CompressedBytes>,
+    policy: Kind,
+    shards: u32,
+    blocks: &[u64],
+) -> (u64, u64) {
+    let rules = TierRules::ENGINE;
+    let mut cache = TieredSimulation::new(policy, SLOTS / shards, shards, rules, sizes);
+    let missed = blocks.iter().filter(|block| !cache.read(**block)).count();
+    (missed as u64, cache.compressed_hits())
+}
+
+/// Reads of a zipf distribution with exponent 1.
+fn zipf() -> Vec<u64> {
+    let mut random = Random::new(1);
+    let mut rank = || (BLOCKS as f64).powf(random.below(1 << 32) as f64 / (1u64 << 32) as f64);
+    (0..READS).map(|_| rank() as u64 * 2_654_435_761 % BLOCKS).collect()
+}
+
+/// Loops over more blocks than there are slots, between scans and frequently used blocks.
+fn phases() -> Vec<u64> {
+    let mut random = Random::new(2);
+    let mut block = |number: u64| match number / 2000 % 5 {
+        0 => number % BLOCKS,
+        1 | 2 => number * 997 % (u64::from(SLOTS) * 3 / 2),
+        _ => random.below(BLOCKS).min(random.below(BLOCKS)).min(random.below(BLOCKS)),
+    };
+    (0..READS).map(&mut block).collect()
+}
+
+#[test]
+fn a_cache_with_a_compressed_tier_misses_as_its_simulation_does() {
+    let (ram, sizes) = (filled(), sizes());
+    let compare = |name: &str, policy: Kind, shards: u32, blocks: &[u64]| {
+        let served = served(&ram, policy, shards, blocks);
+        let simulated = simulated(&sizes, policy, shards, blocks);
+        let mut plain = Simulation::with_shards(policy, SLOTS / shards, shards);
+        let plain = blocks.iter().filter(|block| !plain.read(**block)).count() as u64;
+        let all = format!(
+            "{name}, {policy:?}, {shards} shards: misses and reads from the tier {served:?}, \
+             simulated {simulated:?}; {plain} misses without the tier"
+        );
+        assert!(served.0.abs_diff(simulated.0) * 100 <= simulated.0, "{all}");
+        assert!(served.1.abs_diff(simulated.1) * 20 <= simulated.1, "{all}");
+        assert!(simulated.0.abs_diff(plain) * 50 > plain, "the tier changes too little: {all}");
+    };
+    let zipf = zipf();
+    for policy in Kind::ALL.into_iter().filter(|kind| kind.is_served()) {
+        compare("zipf", policy, 1, &zipf);
+    }
+    compare("zipf", Kind::Adaptive, 4, &zipf);
+    compare("phases", Kind::Adaptive, 1, &phases());
+    compare("phases", Kind::Lru, 4, &phases());
+}
