@@ -1,8 +1,7 @@
 //! The sizes of places in a segment.
 //!
 //! A class is a number of places that divide a segment without a rest, up to the multiple of
-//! [`PLACE_ALIGNMENT`]. From 1 KiB on there is a class for each number of places; smaller ones are
-//! 7 % apart.
+//! [`PLACE_ALIGNMENT`]. The sizes are about 4 % apart.
 
 use super::SEGMENT_BYTES;
 use crate::codec::LENGTH_MAX;
@@ -12,9 +11,9 @@ const PLACE_ALIGNMENT: u32 = 8;
 
 /// Places of a segment in each class, from small places to large ones.
 const PLACES: [u16; 64] = [
-    252, 235, 219, 204, 190, 178, 166, 155, 145, 135, 126, 118, 110, 103, 96, 90, 84, 78, 73, 68,
-    64, 63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41,
-    40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21,
+    255, 248, 238, 228, 219, 210, 201, 193, 185, 177, 170, 163, 156, 150, 144, 138, 132, 127, 122,
+    117, 112, 107, 103, 99, 95, 91, 87, 83, 80, 77, 74, 71, 68, 65, 62, 59, 57, 55, 53, 51, 49, 47,
+    45, 43, 41, 39, 37, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19,
 ];
 
 /// Number of classes.

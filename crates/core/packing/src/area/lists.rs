@@ -2,7 +2,7 @@
 
 use super::Segments;
 use super::classes::{COUNT, Class};
-use super::segment::{GROUPS, NONE, Segment};
+use super::segment::{GROUPS, NONE, Segment, free_least};
 
 /// Maximum number of segments of a list that a search reads.
 const SEARCH_MAX: usize = 8;
@@ -74,7 +74,7 @@ impl Lists {
     pub(super) fn evacuation(&self, class: Class) -> Evacuation {
         let lists = &self.lists[usize::from(class.0)];
         let places = u64::from(class.places());
-        let objects = |group: usize| ((group as u64 + 1) * places).div_ceil(GROUPS as u64) - 1;
+        let objects = |group: usize| places.saturating_sub(free_least(group));
         let lengths = lists.map(|list| u64::from(list.length));
         let mut room: u64 =
             (0..).zip(lengths).map(|(it, length)| length * (places - objects(it))).sum();

@@ -34,9 +34,11 @@ pub const SEGMENT_BYTES: u32 = 16 * crate::BLOCK_BYTES as u32;
 /// Maximum number of segments of a shard: 16 GiB.
 const SEGMENTS_MAX: u32 = 1 << 18;
 
-/// An object may take a place of the next larger classes, up to this number, before it needs an
-/// empty segment.
-const CLASSES_ABOVE: u8 = 2;
+/// With this number of segments, the area wastes about as much in partly filled segments as in
+/// places that are larger than their objects.
+const SEGMENTS_BALANCED: u32 = 4096;
+/// Maximum number of classes above its own that an object may use.
+const CLASSES_ABOVE_MAX: u32 = 16;
 /// A pass begins if it frees at least one of this number of segments.
 const PASS_SHARE: u32 = 256;
 
@@ -131,7 +133,7 @@ impl Area {
     /// publishes its record. `None`: the area needs an empty segment, see [`Area::store_in`].
     pub fn store(&mut self, length: u16) -> Option<Location> {
         let class = Class::of(length)?;
-        let last = (class.0 + CLASSES_ABOVE).min(COUNT as u8 - 1);
+        let last = (class.0 + self.classes_above()).min(COUNT as u8 - 1);
         (class.0..=last).find_map(|class| self.store_in_class(Class(class)))
     }
 
@@ -145,8 +147,14 @@ impl Area {
         }
         *unused = Some(Box::new(Segment::new(class)));
         self.count += 1;
-        self.lists.add(&mut self.segments, segment, 0);
+        self.regroup(segment, None);
         self.take(segment)
+    }
+
+    /// Returns the number of classes above its own that an object uses before it needs an empty
+    /// segment: the fewer segments there are, the more, because each class has a partly filled one.
+    fn classes_above(&self) -> u8 {
+        (SEGMENTS_BALANCED / self.count.max(1)).isqrt().min(CLASSES_ABOVE_MAX) as u8
     }
 
     fn store_in_class(&mut self, class: Class) -> Option<Location> {
@@ -190,10 +198,9 @@ impl Area {
 
     /// Returns a segment to the engine if it is unused.
     fn release(&mut self, number: u32) -> Option<u32> {
-        if !self.segments.get(number).is_unused() {
-            return None;
-        }
-        self.lists.remove(&mut self.segments, number, 0);
+        let segment = self.segments.get(number);
+        let group = segment.group().filter(|_| segment.is_unused())?;
+        self.lists.remove(&mut self.segments, number, group);
         self.segments.0[number as usize] = None;
         self.count -= 1;
         Some(number)
@@ -258,7 +265,7 @@ impl Area {
         if found.is_none() {
             *found = Some(Box::new(Segment::new(class)));
             self.count += 1;
-            self.lists.add(&mut self.segments, number, 0);
+            self.regroup(number, None);
         }
         let segment = self.segments.get_mut(number);
         let before = segment.group();

@@ -2,8 +2,31 @@
 
 use super::classes::Class;
 
-/// Groups of segments by fullness, beside the full ones.
+/// Groups of segments by their free places: 1, 2, 3, 4, 5 or 6, 7 or 8, 9 to 12, 13 to 16, and so
+/// on up to 255. The fuller, the higher. Full segments are in none.
 pub(super) const GROUPS: usize = 16;
+
+/// Returns the group of a segment with this number of free places.
+fn group_of(free: u16) -> Option<usize> {
+    let above = free.checked_sub(1)?;
+    let index = match above {
+        0 | 1 => above,
+        _ => {
+            let power = above.ilog2() as u16;
+            2 * power + (above >> (power - 1) & 1)
+        }
+    };
+    Some(GROUPS - 1 - usize::from(index))
+}
+
+/// Returns the minimum number of free places in the segments of a group.
+pub(super) fn free_least(group: usize) -> u64 {
+    match GROUPS - 1 - group {
+        index @ (0 | 1) => index as u64 + 1,
+        index => ((2 + index as u64 % 2) << (index / 2 - 1)) + 1,
+    }
+}
+
 /// No segment.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -26,11 +49,9 @@ impl Segment {
         Segment { taken: [0; 4], before: NONE, after: NONE, objects: 0, pins: 0, class }
     }
 
-    /// Returns its group: the fuller, the higher. `None`: no place is free.
+    /// Returns its group. `None`: no place is free.
     pub(super) fn group(&self) -> Option<usize> {
-        let places = usize::from(self.class.places());
-        let objects = usize::from(self.objects);
-        (objects < places).then_some(objects * GROUPS / places)
+        group_of(self.class.places() - self.objects)
     }
 
     /// Whether nothing is in it, and no read is under way.
@@ -62,5 +83,22 @@ impl Segment {
         assert!(self.taken[word] & bit != 0, "an object that is not in the area");
         self.taken[word] &= !bit;
         self.objects -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_ordered_and_begin_at_their_minimum() {
+        assert_eq!(group_of(0), None);
+        let groups: [usize; 255] = core::array::from_fn(|at| group_of(at as u16 + 1).unwrap_or(0));
+        assert_eq!((groups[0], groups[254]), (GROUPS - 1, 0));
+        assert!(groups.is_sorted_by(|one, two| one == two || *one == two + 1));
+        for group in 0..GROUPS {
+            let first = groups.iter().position(|it| *it == group).map(|at| at as u64 + 1);
+            assert_eq!(first, Some(free_least(group)));
+        }
     }
 }

@@ -14,9 +14,9 @@ pub use encode::{Compressor, Outcome};
 
 use crate::BLOCK_BYTES;
 
-/// Maximum length of an object, in bytes. A longer one would save less than a quarter of a block,
+/// Maximum length of an object, in bytes. A longer one would save less than a fifth of a block,
 /// which does not pay for its decoding.
-pub const LENGTH_MAX: usize = BLOCK_BYTES / 4 * 3;
+pub const LENGTH_MAX: usize = BLOCK_BYTES / 16 * 13;
 
 /// How an object is compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,7 +16,7 @@ const DEVIATION: u32 = RANDOM_PAIRS.isqrt();
 /// Bytes with no more equal pairs look random.
 const LOOKS_RANDOM_MAX: u32 = RANDOM_PAIRS + 6 * DEVIATION;
 
-/// Whether a block looks random, so that no codec would shorten it by a quarter.
+/// Whether a block looks random, so that no codec would shorten it by a fifth.
 pub(super) fn looks_random(block: &[u8; BLOCK_BYTES]) -> bool {
     // Two tables: neighbouring equal bytes do not wait for one another.
     let mut counts = [[0u16; 256]; 2];
