@@ -23,6 +23,7 @@ mod misses;
 mod model;
 mod mounted;
 mod overdrive;
+mod packing;
 mod peers;
 mod policy;
 mod poll;
@@ -75,6 +76,9 @@ enum Figure {
     Write(write::Arguments),
     /// Bytes of metadata per slot.
     Metadata,
+    /// Compressed blocks: how many more fit into the same memory than raw ones, and their times,
+    /// compared with the codecs alone; memory that is wasted after a day of churn.
+    Packing(packing::Arguments),
     /// Modelled drives: simulated requests per second of processor time, and the lateness of a
     /// served drive's answers.
     Model(model::Arguments),
@@ -151,6 +155,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Prices(arguments) => prices::run(&arguments),
         Figure::Write(arguments) => write::run(&arguments),
         Figure::Metadata => metadata::run(),
+        Figure::Packing(arguments) => packing::run(&arguments),
         Figure::Model(arguments) => model::run(&arguments),
         Figure::Misses(arguments) => misses::run(&arguments),
         Figure::Scrape(arguments) => scrape::run(&arguments),
