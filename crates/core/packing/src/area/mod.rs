@@ -34,9 +34,9 @@ pub const SEGMENT_BYTES: u32 = 16 * crate::BLOCK_BYTES as u32;
 /// Maximum number of segments of a shard: 16 GiB.
 const SEGMENTS_MAX: u32 = 1 << 18;
 
-/// With this number of segments, the area wastes about as much in partly filled segments as in
-/// places that are larger than their objects.
-const SEGMENTS_BALANCED: u32 = 4096;
+/// With more segments, an object uses places of its own class only: a partly filled segment of
+/// each class is then less waste than larger places for half of the objects.
+const SEGMENTS_BALANCED: u32 = 1024;
 /// Maximum number of classes above its own that an object may use.
 const CLASSES_ABOVE_MAX: u32 = 16;
 /// A pass begins if it frees at least one of this number of segments.
