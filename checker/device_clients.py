@@ -39,6 +39,10 @@ class Clients:
             raise self.problem
         return not any(thread.is_alive() for thread in self.threads)
 
+    def unanswered(self):
+        """Returns the threads that wait for an answer, as text."""
+        return f"{sum(thread.is_alive() for thread in self.threads)} threads"
+
     def _work(self, choice):
         buffer = mmap.mmap(-1, LARGEST)
         try:

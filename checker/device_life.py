@@ -54,6 +54,8 @@ class DeviceLife:
 
     def _event(self):
         time.sleep(self.random.random() * self.volume.options.load_seconds)
+        if self.volume.is_export and self.random.random() < 0.3:
+            self.volume.disturb_link()
         self.volume.mend()
         event = self.random.choices(EVENTS, WEIGHTS)[0]
         if event == "upgrade":
@@ -95,7 +97,7 @@ class DeviceLife:
 
     def _detach(self):
         if not self.volume.clients.stop(PATIENCE_SECONDS):
-            raise Violation("a request to the device hangs")
+            raise self.volume.unanswered("a request to the device hangs")
         self._command("detach", self.program.name)
         self.volume.clients = None
         self.volume.device = None
@@ -108,7 +110,7 @@ class DeviceLife:
         """Runs a command, which may meet a daemon that was just killed, or a flush in doubt."""
         end = self.volume.now() + PATIENCE_SECONDS
         while (status := self.program.run(*arguments)) and self.volume.now() < end:
-            if status == 6 and self.volume.doubt >= 0:
+            if status == 6 and (self.volume.doubt >= 0 or self.volume.disk_has_failed):
                 # The first time reports the doubt; a volume with an order has failed.
                 self.volume.failure = self.ledger.tick()
                 self.volume.errors = MANY_ERRORS

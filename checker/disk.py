@@ -26,6 +26,10 @@ import time
 from cache import Cache
 
 READ, CHANGE, FLUSH = "read", "write", "flush"
+# Commands with an answer. Those that end a trap have one, so that no report of the trap comes later
+# and is taken for that of the next one.
+ENDS_TRAP = ("cut", "release", "untrap")
+ANSWERED = (*ENDS_TRAP, "counts")
 
 
 class Request:
@@ -157,20 +161,19 @@ class Disk:
         request.answer(error=errno.EIO)
 
     def release(self, fails, delay):
-        """Lets the trapped request go on, a flush to its failure where that is asked for."""
+        """Ends the trap. Lets its request go on, a flush to its failure where that is asked for."""
+        self.trap = None
         if not self.held:
             return
         request, self.held = self.held, None
         if request.kind == CHANGE:
             self.later(delay, self.change, request)
             return
-        if fails:
-            self.flushes_to_fail += 1
-        self.later(delay, self.flush, request)
+        # This flush, not the next one: over an export, a later daemon may flush beside it.
+        self.later(delay, self.fail if fails else self.flush, request)
 
     def cut(self):
         """Cuts the power. Some of the requests on their way land; all others get an error."""
-        self.trap = None
         self.release(False, 0)
         for _, _, action, request in sorted(self.queue):
             lands = action == self.change and self.choice.random() < 0.5
@@ -206,7 +209,6 @@ class Disk:
         if verb == "trap":
             self.trap = command
         elif verb == "untrap":
-            self.trap = None
             self.release(False, 0)
         elif verb == "release":
             self.release(command["fails"], command["delay"])
@@ -219,8 +221,10 @@ class Disk:
             self.cut()
         elif verb == "power":
             self.has_power = True
-        if verb in ("cut", "counts"):
-            self.report({"event": verb, "quiet": self.quiet_seconds(), **self.counts})
+        if verb in ANSWERED:
+            held = self.held.kind if self.held else None
+            state = {"quiet": self.quiet_seconds(), "held": held, "queue": len(self.queue)}
+            self.report({"event": verb, **state, **self.counts})
 
 
 class Remote:
@@ -258,7 +262,10 @@ class Remote:
     def command(self, verb, **arguments):
         """Sends a command; returns the answer of those that have one."""
         self.control.sendall(json.dumps({"verb": verb, **arguments}).encode() + b"\n")
-        return self._read_until(verb) if verb in ("cut", "counts") else None
+        answer = self._read_until(verb) if verb in ANSWERED else None
+        if verb in ENDS_TRAP:
+            self.trapped.clear()
+        return answer
 
     def wait_for_trap(self):
         """Reads the report of a trap, which the control socket has announced."""

@@ -39,6 +39,11 @@ class Connection:
             kind, first, count = self.choice.request()
             if kind == "flush" and self.is_flushing:
                 kind = "read"
+            # libnbd refuses what the server does not offer: an export without trim has no trim.
+            if kind == "trim" and not self.handle.can_trim():
+                kind = "zero"
+            if kind == "zero" and not self.handle.can_zero():
+                kind = "write"
             try:
                 self.send(kind, first, count)
             except nbd.Error:
@@ -93,6 +98,11 @@ class Connection:
 
         return done
 
+    def unanswered(self):
+        """Returns the requests without an answer, as text."""
+        requests = [f"{kind} {shown(request)}" for kind, request in self.in_flight]
+        return f"connection {self.number}: {', '.join(requests) or 'none'}"
+
     def settle(self):
         """Enters the answers into the ledger."""
         finished, self.finished = self.finished, []
@@ -136,6 +146,17 @@ class Connection:
             raise Violation(f"the volume cannot be read: {problem}") from problem
 
 
+def shown(request):
+    """Returns the sectors of a request, as text."""
+    if isinstance(request, int):
+        return f"since {request}"
+    if isinstance(request, tuple):
+        first, began, buffer = request
+        return f"of {len(buffer) // stamp.SECTOR} sectors from {first}"
+    fua = " FUA" if request.fua else ""
+    return f"number {request.number}{fua} of {request.count} sectors from {request.first}"
+
+
 class Clients:
     """All connections of one daemon, and the loop that serves them."""
 
@@ -163,6 +184,10 @@ class Clients:
                 return False
             self._turn(0.1, None, fills=False)
         return True
+
+    def unanswered(self):
+        """Returns the requests without an answer, as text."""
+        return "; ".join(connection.unanswered() for connection in self.connections)
 
     def _turn(self, left, control, fills):
         poll, by_descriptor = select.poll(), {}

@@ -145,7 +145,7 @@ class NbdLife:
 
     def _stop(self):
         if not self.volume.clients.drain(PATIENCE_SECONDS):
-            raise Violation("a request is not answered")
+            raise self.volume.unanswered("a request is not answered")
         status = self.program.stop(PATIENCE_SECONDS)
         self._lose_clients()
         self.totals.add("stops")
@@ -171,7 +171,7 @@ class NbdLife:
 
     def _set_durability(self):
         if not self.volume.clients.drain(PATIENCE_SECONDS):
-            raise Violation("a request is not answered")
+            raise self.volume.unanswered("a request is not answered")
         durability = "ordered" if self.volume.is_durable else "flush"
         sent = self.ledger.tick()
         setting = f"durability={durability}"

@@ -70,7 +70,10 @@ class Program:
         """Returns the ids and command lines of all processes of this volume that live."""
         found = {}
         for entry in os.listdir("/proc"):
-            if entry.isdigit() and self._is_ours(entry):
+            if not (entry.isdigit() and self._is_ours(entry)):
+                continue
+            # It may have ended since.
+            with contextlib.suppress(OSError):
                 with open(f"/proc/{entry}/cmdline", "rb") as file:
                     found[int(entry)] = file.read().replace(b"\0", b" ").decode(errors="replace")
         return found

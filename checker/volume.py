@@ -82,7 +82,17 @@ class Volume:
                 self._power_off()
         finally:
             self.disk.close()
-            self.directory.cleanup()
+            self._remove_directory()
+
+    def _remove_directory(self):
+        """Removes all files. A mount whose daemon has just died may still be among them."""
+        for _ in range(20):
+            with contextlib.suppress(OSError):
+                self.directory.cleanup()
+                return
+            self.program.forget_device()
+            time.sleep(0.1)
+        self.directory.cleanup()
 
     # Settings.
 
@@ -154,6 +164,12 @@ class Volume:
             self.ledger.note("error cleared")
             for client in getattr(self.clients, "connections", [self.clients]):
                 client.excused = self.doubt
+
+    def unanswered(self, what):
+        """Returns the violation of requests without an answer, which shows where they wait."""
+        self.program.run("volume", "stats", self.program.name, "--json")
+        disk, requests = self.disk.command("counts"), self.clients.unanswered()
+        return Violation(f"{what}: {requests}; the disk: {disk}")
 
     def excused(self):
         """Returns the moment since which changes are promised by a command that writes all out."""
@@ -266,7 +282,7 @@ class Volume:
         device, self.device = self.device, None
         self.is_lost = False
         if device and clients and not clients.stop(PATIENCE_SECONDS):
-            raise Violation("a request to the device hangs")
+            raise self.unanswered("a request to the device hangs")
         if clients and not device:
             clients.lose()
 

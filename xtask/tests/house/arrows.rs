@@ -148,6 +148,8 @@ const BENCHMARKS: &[&str] = &[
     "host",
     "ring",
     "export",
+    "authority",
+    "tls",
     "nbd",
     "ublk",
     "holder",

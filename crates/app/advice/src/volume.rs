@@ -56,6 +56,7 @@ impl Verdict<'_> {
                 "It has failed: dirty data cannot be written to the backing; repair it, then see \
                  'overdrive volume clear-error --help'."
             }
+            State::LinkDown => return Some(self.link_down()),
             State::Stalled => {
                 "Its backing does not answer: requests that need it fail until it answers."
             }
@@ -71,6 +72,12 @@ impl Verdict<'_> {
             State::Serving | State::Orphaned | State::Waiting | State::NoAnswer => return None,
         };
         Some(sentence.to_owned())
+    }
+
+    fn link_down(&self) -> String {
+        let link = self.0.link.clone().unwrap_or_default();
+        let (since, consequence) = (time(link.down_since_ns), link.consequence());
+        format!("The link to its backing's server has been down for {since}: {consequence}.")
     }
 
     fn errors(&self) -> Option<String> {

@@ -353,7 +353,7 @@ impl Effective {
 pub fn effective(path: &Path) -> Result<Effective, Vec<Failure>> {
     let files = files(path).map_err(|failure| vec![failure])?;
     let read = |top: &Section<'_>, texts: &Texts| {
-        config(top)?;
+        check_sizes(&config(top)?, top)?;
         let keys = TOP_KEYS.into_iter().filter(|key| *key != "volume");
         let daemon = keys.map(|key| Value::of(key, top, None, texts)).collect();
         let volumes = volumes_of(top)?.into_iter().map(|(name, section)| {
@@ -364,6 +364,23 @@ pub fn effective(path: &Path) -> Result<Effective, Vec<Failure>> {
     };
     let (daemon, volumes) = section::read_merged(&files, KIND, read)?;
     Ok(Effective { files, daemon, volumes })
+}
+
+/// Checks the limits of dirty data against the memory. A daemon may get another memory on its
+/// command line, so only the check of a file does this.
+fn check_sizes(config: &Config, top: &Section<'_>) -> Result<(), Vec<Wrong>> {
+    let mut mistakes = Mistakes::default();
+    for (name, section) in volumes_of(top)? {
+        let volume = config.volumes.iter().find(|volume| volume.name == name);
+        let cache = volume.map(|volume| &volume.cache);
+        let Some((dirty, memory)) = cache.and_then(|it| it.dirty_bytes.zip(Some(it.memory))) else {
+            continue;
+        };
+        if let Err(failure) = stack::check_dirty(dirty, memory) {
+            mistakes.extend([(section.span("dirty_bytes"), failure.message)]);
+        }
+    }
+    mistakes.check()
 }
 
 /// Returns the default of a key, as it is shown.

@@ -8,6 +8,7 @@
 //!
 //! These values are those of `exec_values.rs`.
 
+use crate::broker;
 use crate::confine;
 use crate::exec_values::{read_variable, set_variable};
 use crate::front::Handover;
@@ -45,12 +46,15 @@ fn program_with(
 ) -> Command {
     let mut command = Command::new(program.as_ref());
     command.args(arguments);
-    for name in [FORMER, ARGUMENTS, UNDONE, PROGRAM] {
+    for name in [FORMER, ARGUMENTS, UNDONE, PROGRAM, broker::SOCKET] {
         command.env_remove(name);
     }
     // The next program of this process is confined from its start.
     let confinement = confine::state();
     set_variable(&mut command, confine::CONFINED, &serde_json::json!(confinement).to_string());
+    if let Some(Ok(number)) = broker::present().map(|broker| broker.leave_open()) {
+        set_variable(&mut command, broker::SOCKET, &number.to_string());
+    }
     command
 }
 
@@ -69,8 +73,10 @@ fn former_arguments() -> Vec<OsString> {
 }
 
 /// Takes over the descriptor of the former program that the environment names, if there was an
-/// upgrade. Call this at the start, before anything is opened.
+/// upgrade, and the former program's connection to the broker. Call this at the start, before
+/// anything is opened.
 pub fn find_former() {
+    broker::find();
     let number = read_variable(FORMER).and_then(|number| number.parse().ok());
     let file = number.and_then(|number| host::inherited(number).ok());
     *PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = file;

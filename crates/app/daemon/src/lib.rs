@@ -11,9 +11,11 @@
 //! metrics/ the text of a scrape for Prometheus, and its HTTP
 //! control/ requests of an operator, their answers, and the client that sends them
 //! confine/ rights that the process gives up once it serves
+//! broker/ a process that keeps some of them for its daemon
 //! ```
 #![forbid(unsafe_code)]
 
+mod broker;
 pub mod config;
 mod confine;
 #[macro_use]
@@ -33,6 +35,7 @@ mod metrics;
 mod plan;
 mod protect;
 mod rescue;
+mod rights;
 mod runtime;
 pub mod section;
 mod serve;
@@ -42,10 +45,11 @@ mod state;
 mod threads;
 pub mod units;
 
+pub use broker::BROKER;
 pub use descriptors::allow_descriptors;
 pub use device::{
-    DEVICE_CALL, DEVICES, Orphan, WaitingVolume, check_name, device_call, orphan, sweep_faces,
-    waiting_volumes,
+    DEVICE_CALL, DEVICES, Orphan, WaitingVolume, check_name, device_call, orphan, run_broker,
+    sweep_faces, waiting_volumes,
 };
 pub use former::{find_former, program_path, program_to_upgrade_to, resume_former};
 pub use front::find_inherited;

@@ -2,7 +2,7 @@
 //! line, config files, `volume set`, `volume show` and the documents.
 
 use crate::units;
-use block::{CacheSpec, Durability, Policy, Size, Warm, WriteMode};
+use block::{CacheSpec, Compress, Durability, LinkDown, Policy, Size, Warm, WriteMode};
 use cache::{Changes, Geometry, Measured};
 use serde_json::Value;
 
@@ -215,7 +215,7 @@ macro_rules! choices {
     };
 }
 
-choices!(WriteMode Durability Policy Warm);
+choices!(WriteMode Durability LinkDown Policy Warm Compress);
 
 macro_rules! settings {
     ($(

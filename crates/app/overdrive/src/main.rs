@@ -70,6 +70,12 @@ enum Command {
         /// The call to make.
         call: String,
     },
+    /// Make the calls that a confined daemon cannot make; only a daemon starts this.
+    #[command(hide = true, name = daemon::BROKER)]
+    Broker {
+        /// The daemon's mounts, as JSON.
+        directories: Option<String>,
+    },
     /// Retain a volume's memory for its daemon; only a daemon starts this.
     #[command(hide = true)]
     Hold,
@@ -103,6 +109,9 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),
         Command::DeviceCall { daemon, call } => {
             daemon::device_call(daemon, &call).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Broker { directories } => {
+            daemon::run_broker(directories.as_deref()).map(|()| ExitCode::SUCCESS)
         }
         Command::Manual(options) => manual::write(&options),
         Command::Hold => {

@@ -38,6 +38,11 @@ fn option(setting: &'static Setting, suite: bool) -> Arg {
 }
 
 impl<const SUITE: bool> Said<SUITE> {
+    /// Returns the keys of the settings that were given.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|(setting, _)| setting.key)
+    }
+
     /// Replaces the spec's values by the settings that were given.
     pub(crate) fn apply(&self, spec: &mut CacheSpec) {
         for (setting, text) in &self.0 {

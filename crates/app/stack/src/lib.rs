@@ -34,8 +34,8 @@ pub use layers::{Counts, Kind, ValveShared};
 pub use memory::check_dirty;
 pub use near::{near, similar};
 pub use node::{
-    Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept, create_pool,
-    unreachable_export,
+    Attached, Backing, Exchanger, ExportWaits, Former, Health, Identity, OpenNode, Opened, Opening,
+    Retention, Unkept, create_pool, unreachable_export,
 };
 pub use opening::{Backings, SCRATCH};
 pub use rate_limit::{below_limits, limited, split_limits};

@@ -4,7 +4,9 @@ use crate::backing_records::{BackingRecords, Loss};
 use crate::failure::{Exit, Failure};
 use crate::flags::OpenFlags;
 use crate::keep::{self, Keep};
-use crate::node::{Attached, CacheNode, Identity, ModelNode, OpenNode, PoolNode, Unkept};
+use crate::node::{
+    Attached, CacheNode, ExportWaits, Identity, ModelNode, OpenNode, PoolNode, Retention, Unkept,
+};
 use crate::opening::{Backings, Opening};
 use crate::shared::{SharedHalves, now_ns};
 use block::Spec;
@@ -29,8 +31,6 @@ pub struct Volume {
     name: String,
     read_only: bool,
     keeper: RefCell<Option<Keeper>>,
-    /// Version of the descriptors that the keeper retains.
-    kept_version: Cell<u64>,
     /// Whether the keeper updates the record when it ends; one of an older version does not.
     is_recorded: Cell<bool>,
     records: Rc<BackingRecords>,
@@ -92,8 +92,6 @@ impl Volume {
             name: flags.name,
             read_only: flags.read_only,
             keeper: RefCell::new(keeper),
-            // Those of the opening are exchanged if they have changed since.
-            kept_version: Cell::new(0),
             is_recorded: Cell::new(is_recorded),
             records,
             absorbs: Cell::new(may_absorb),
@@ -244,11 +242,14 @@ impl Volume {
     /// Starts a new holder to replace one that has died.
     pub fn keep_again(&self) -> Result<(), Failure> {
         let (Some(keep), Some(memory)) = (&self.keep, self.memory()) else { return Ok(()) };
+        let version = self.node().retention().map_or(0, Retention::present);
         let (Some(identity), Ok(backing)) = (self.node().identity(), self.node().keepable()) else {
             return Ok(());
         };
-        self.kept_version.set(self.node().keepable_version());
         let again = keep.start(&self.name, &identity, &backing, memory)?;
+        if let Some(retention) = self.node().retention() {
+            retention.note_retained(version);
+        }
         // Nothing else has written to the backing while this process served it.
         let _ = again.watch();
         *self.keeper.borrow_mut() = Some(again);
@@ -264,19 +265,34 @@ impl Volume {
     /// # Errors
     /// The holder does not answer: it retains those before.
     pub fn keep_changed(&self) -> Result<(), Failure> {
-        let version = self.node().keepable_version();
-        let keeper = self.keeper.borrow();
-        let (Some(keeper), Ok(backing)) = (&*keeper, self.node().keepable()) else { return Ok(()) };
-        if self.kept_version.replace(version) == version {
+        let Some(retention) = self.node().retention() else { return Ok(()) };
+        let version = retention.present();
+        if retention.retained() == version {
             return Ok(());
         }
-        keep::exchange(keeper, &self.name, &backing)
+        let result = match (&*self.keeper.borrow(), self.node().keepable()) {
+            (Some(keeper), Ok(backing)) => keep::exchange(keeper, &self.name, &backing),
+            _ => Ok(()),
+        };
+        retention.note_retained(version);
+        result
+    }
+
+    /// Returns the versions of the descriptors of its backing. None: they do not change.
+    pub fn retention(&self) -> Option<&Retention> {
+        self.node().retention()
     }
 
     /// Returns the time of the monotonic clock from which on no request of an ended connection can
     /// reach the backing any more. None: that is so now.
     pub fn settled_at(&self) -> Option<u64> {
         self.node().settled_at(now_ns())
+    }
+
+    /// Describes the requests to an export that wait. None: the backing is no export that is
+    /// written.
+    pub fn export_waits(&self) -> Option<ExportWaits> {
+        self.node().export_waits(now_ns())
     }
 
     /// Takes the connection to the holder of the memory out of the volume.

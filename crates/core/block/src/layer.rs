@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::limits::Limits;
+use crate::link_state::LinkState;
 use crate::padding::Padding;
 use crate::request::{Extent, Request};
 use crate::stack::{Block, Stack};
@@ -63,6 +64,11 @@ pub trait Layer: 'static {
     fn held_ns(&self) -> u64 {
         self.lower().held_ns()
     }
+
+    /// See [`Block::link`].
+    fn link(&self) -> Option<&Arc<LinkState>> {
+        self.lower().link()
+    }
 }
 
 impl<L: Layer> Block for L {
@@ -100,5 +106,9 @@ impl<L: Layer> Block for L {
 
     fn held_ns(&self) -> u64 {
         Layer::held_ns(self)
+    }
+
+    fn link(&self) -> Option<&Arc<LinkState>> {
+        Layer::link(self)
     }
 }

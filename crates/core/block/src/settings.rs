@@ -50,6 +50,9 @@ macro_rules! cache_settings {
             retry_time: u64 = 10_000, retry_time_ms => retry_time_ns,
             "Time for which errors of the backing are retried before the volume fails.";
 
+            link_down: $crate::LinkDown = $crate::LinkDown::Fail, link_down => link_down,
+            "How requests are handled while the link to an NBD export is down.";
+
             absorb_bytes_max: $crate::Size = $crate::Size(128 << 10), absorb_bytes_max => absorb_blocks_max
             in $crate::Size(4 << 10), $crate::Size(512 << 10),
             "Largest write that is absorbed; larger ones are written through.";
@@ -63,6 +66,9 @@ macro_rules! cache_settings {
             warm_save: u64 = 180_000, warm_save_ms => warm_save_ns in 100, 86_400_000,
             "Time between two saves of the list of hot blocks, and from the first read until the \
              start-up list is saved.";
+
+            compress: $crate::Compress = $crate::Compress::Off, compress => compress,
+            "Whether evicted blocks stay in memory compressed.";
 
             guard: bool = true, guard -> guard,
             "Bypass the cache automatically while it costs more than it gains, as when processors are \
@@ -161,6 +167,26 @@ words! {
                      After a restart the latter are read ahead of clients, and then the hot \
                      blocks, hottest first.",
         Off "off" "The cache starts empty, and no lists are saved.",
+    }
+}
+
+words! {
+    /// The compression of evicted blocks.
+    Compress {
+        Off "off" "Evicted blocks are dropped.",
+        Auto "auto" "As lz4, while the hits that this brings save more time than it costs.",
+        Lz4 "lz4" "Evicted clean blocks that become smaller by a quarter are kept compressed, in up \
+                   to half of the memory; a hit of one takes some microseconds more.",
+    }
+}
+
+words! {
+    /// How requests are handled while the link to the backing is down.
+    LinkDown {
+        Fail "fail" "As for a backing that does not answer: the volume fails after retry-time.",
+        Wait "wait" "Requests wait for the link as long as it takes, and nothing fails.",
+        ServeClean "serve-clean" "Reads of cached data continue, and other requests get errors until \
+                                  the link is up again. The volume does not fail.",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Kind, Result};
 use crate::limits::Limits;
+use crate::link_state::LinkState;
 use crate::padding::Padding;
 use crate::request::{Extent, Request};
 use crate::stall::Stall;
@@ -69,6 +70,11 @@ pub trait Block: 'static {
     fn held_ns(&self) -> u64 {
         0
     }
+
+    /// The link to the server of the backing, if it has one.
+    fn link(&self) -> Option<&Arc<LinkState>> {
+        None
+    }
 }
 
 trait Erased {
@@ -85,6 +91,7 @@ trait Erased {
     fn status(self: Rc<Self>, lane: &Lane, at: Extent) -> Pooled<Result<Vec<Stretch>>>;
     fn stall(&self) -> Option<&Arc<Stall>>;
     fn held_ns(&self) -> u64;
+    fn link(&self) -> Option<&Arc<LinkState>>;
 }
 
 impl<B: Block> Erased for B {
@@ -123,6 +130,10 @@ impl<B: Block> Erased for B {
 
     fn held_ns(&self) -> u64 {
         Block::held_ns(self)
+    }
+
+    fn link(&self) -> Option<&Arc<LinkState>> {
+        Block::link(self)
     }
 }
 
@@ -213,6 +224,11 @@ impl Stack {
     pub fn held_ns(&self) -> u64 {
         self.top.held_ns()
     }
+
+    /// See [`Block::link`].
+    pub fn link(&self) -> Option<&Arc<LinkState>> {
+        self.top.link()
+    }
 }
 
 /// A request to a stack that waits only while the backing answers.
@@ -233,6 +249,23 @@ impl<T> UnlessStalled<T> {
     }
 }
 
+impl<T: 'static> UnlessStalled<T> {
+    /// Lets the request end in the background, without its client. Returns false if the lane has no
+    /// free task slot: then nothing has changed, and the client waits.
+    pub fn leave_behind(&mut self) -> bool {
+        if self.lane.tasks() >= TASKS_MAX {
+            return false;
+        }
+        let running = self.running.take().expect("it has not ended");
+        let left_behind = async move {
+            // The client has received an error.
+            let _ = running.await;
+        };
+        self.lane.spawn(left_behind).expect("a task slot was free");
+        true
+    }
+}
+
 impl<T: 'static> Future for UnlessStalled<T> {
     type Output = Result<T>;
 
@@ -243,16 +276,9 @@ impl<T: 'static> Future for UnlessStalled<T> {
             return Poll::Ready(result);
         }
         let Some(error) = self.stalled() else { return Poll::Pending };
-        // No task slot is free to continue it in the background: then the client waits.
-        if self.lane.tasks() >= TASKS_MAX {
-            return Poll::Pending;
+        match self.leave_behind() {
+            true => Poll::Ready(Err(error)),
+            false => Poll::Pending,
         }
-        let running = self.running.take().expect("it has not ended");
-        let left_behind = async move {
-            // The client has already received an error.
-            let _ = running.await;
-        };
-        self.lane.spawn(left_behind).expect("a task slot was free");
-        Poll::Ready(Err(error))
     }
 }

@@ -28,8 +28,9 @@ pub trait Wire: 'static {
     fn send(&self, parts: &[Part]) -> impl Future<Output = Result>;
 
     /// Ends the sending direction: bytes sent before still arrive, followed by the end. Receiving
-    /// is still possible. Not during a `send`.
-    fn finish(&self);
+    /// is still possible. Not during a `send`. Waits as a `send` does if the wire announces its end
+    /// by a message.
+    fn finish(&self) -> impl Future<Output = ()>;
 
     /// Ends both directions: `receive` returns 0, now and later, and `send` fails instead of
     /// waiting. Bytes sent before still arrive. A second call has no effect.

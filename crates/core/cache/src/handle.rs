@@ -2,6 +2,7 @@
 //! share.
 
 use crate::backing::in_flight::RequestKind;
+use crate::compressed::decoder::Decoder;
 use crate::dirty::level::Level;
 use crate::planted::{Bug, planted};
 use crate::rest_buffers::RestBuffers;
@@ -23,6 +24,7 @@ pub(crate) struct Handle {
     pub(crate) answers_writes: Cell<bool>,
     pub(crate) advisers: Advisers,
     pub(crate) rests: RestBuffers,
+    pub(crate) decoder: Decoder,
 }
 
 /// The advice that a lane follows.
@@ -42,7 +44,17 @@ impl Handle {
         let advisers = Advisers::default();
         let rests = RestBuffers::new(&shared.settings.now(), &shared.geometry, shared.limits.grain);
         let (answers_immediately, answers_writes) = (Cell::new(true), Cell::new(false));
-        Handle { shared, lane, below, answers_immediately, answers_writes, advisers, rests }
+        let decoder = Decoder::new(shared.limits.grain);
+        Handle {
+            shared,
+            lane,
+            below,
+            answers_immediately,
+            answers_writes,
+            advisers,
+            rests,
+            decoder,
+        }
     }
 
     /// The fill level of the write buffer.
@@ -54,6 +66,16 @@ impl Handle {
     pub(crate) fn writing_through(&self) -> u32 {
         let changes = self.shared.backing.in_flight.waiting(RequestKind::Change);
         changes.saturating_sub(self.shared.writeback.estimator.in_flight())
+    }
+}
+
+/// The link to the server of the backing, if it has one.
+impl Handle {
+    /// Lets the link follow the setting.
+    pub(crate) fn apply_link_policy(&self) {
+        if let Some(link) = self.below.link() {
+            link.set_policy(self.shared.settings.link_down());
+        }
     }
 }
 
@@ -111,13 +133,14 @@ impl Handle {
     }
 
     /// Records an error of the backing. The volume fails when errors have lasted for
-    /// `retry_time_ns` (C8).
+    /// `retry_time_ns`, without a loss of the backing's link in that time (C8).
     pub(crate) async fn backing_failed(&self, error: Error, retry_time_ns: u64) {
         let shared = &self.shared;
         self.lane.turn().await;
         let now = self.lane.now();
+        let from_ns = self.below.link().map_or(0, |link| link.errors_count_from_ns());
         let goes_on = shared.epochs.with(|epochs| {
-            let goes_on = epochs.backing_failed(now, retry_time_ns);
+            let goes_on = epochs.backing_failed(now, retry_time_ns, from_ns);
             if !goes_on {
                 shared.backing.health.fail(epochs, error);
             }

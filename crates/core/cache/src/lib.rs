@@ -13,6 +13,7 @@
 //!           |            |             |            |
 //!   admission/  which blocks are cached             dirty/  the fill level of the write buffer,
 //!                                                           the decision on a write, the throttle
+//!   compressed/ evicted blocks that stay in memory compressed
 //!   slots/      the index; lists and the policy are the crate policy   (plain data)
 //!           |
 //!   arena/      headers (two atomic words per slot) and the slots' bytes, in shared memory; the
@@ -47,6 +48,7 @@ mod arena;
 mod backing;
 mod blocks;
 mod bypass;
+mod compressed;
 mod dirty;
 mod epochs;
 mod geometry;

@@ -113,6 +113,10 @@ pub enum Bug {
     UncountedPass,
     /// C8: a write that bypasses the whole cache counts as data that can be written again.
     DirectUnkept,
+    /// C10: a compressed block is not dropped when the block is changed.
+    KeepCompressed,
+    /// C10: a compression is not cancelled by a change of its block.
+    StoreCancelled,
     /// C9: clean blocks are kept although something else may have written to the backing.
     KeepOverForeignWrite,
     /// C9: a clean block is kept that could still be read while a write-through of it was in
@@ -192,7 +196,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 85] = [
+    pub const ALL: [Bug; 87] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -243,6 +247,8 @@ impl Bug {
         Bug::AnswerReadaheadError,
         Bug::UncountedPass,
         Bug::DirectUnkept,
+        Bug::KeepCompressed,
+        Bug::StoreCancelled,
         Bug::KeepOverForeignWrite,
         Bug::KeepUnderWriteThrough,
         Bug::PublishBeforeFetch,

@@ -1,7 +1,9 @@
 //! The settings, which may also change while the volume is served.
 
 use crate::geometry::Geometry;
-use block::{CacheSpec, Durability, Fua, Limits, Policy, SECTOR, Size, Warm, WriteMode};
+use block::{
+    CacheSpec, Compress, Durability, Fua, Limits, LinkDown, Policy, SECTOR, Size, Warm, WriteMode,
+};
 use lane::atomic::{AtomicBool, AtomicU64, Ordering};
 use policy::Kind;
 
@@ -79,7 +81,7 @@ macro_rules! as_it_is {
     };
 }
 
-as_it_is!(WriteMode Durability Warm bool);
+as_it_is!(WriteMode Durability LinkDown Warm Compress bool);
 
 /// A value that fits into the word in which a setting is stored.
 trait Word: Copy {
@@ -150,7 +152,7 @@ macro_rules! choices {
     };
 }
 
-choices!(WriteMode Durability Warm);
+choices!(WriteMode Durability LinkDown Warm Compress);
 
 macro_rules! engine {
     ($(
@@ -174,6 +176,8 @@ macro_rules! engine {
             /// Blocks after which a stream of reads is too long to be cached, unless slots are
             /// free.
             pub stream_blocks_max: u32,
+            /// Maximum size of a compressed block that is stored, in percent of a block.
+            pub compressed_percent_max: u32,
             /// The cost of admitting a block after a miss, in nanoseconds; 0: every miss is
             /// admitted. Measured: `cargo xtask bench prices`.
             pub fill_cost_ns: u64,
@@ -189,6 +193,7 @@ macro_rules! engine {
                     workers: 32,
                     readers: 32,
                     stream_blocks_max: (geometry.slots / 16).max(STREAM_BLOCKS_LEAST),
+                    compressed_percent_max: 75,
                     fill_cost_ns: 400,
                 };
                 settings.fitted(geometry)
@@ -241,6 +246,7 @@ macro_rules! engine {
             pub(crate) workers: u32,
             pub(crate) readers: u32,
             pub(crate) stream_blocks_max: u32,
+            pub(crate) compressed_percent_max: u32,
             pub(crate) fill_cost_ns: u64,
         }
 
@@ -254,6 +260,7 @@ macro_rules! engine {
                     workers: settings.workers,
                     readers: settings.readers,
                     stream_blocks_max: settings.stream_blocks_max,
+                    compressed_percent_max: settings.compressed_percent_max,
                     fill_cost_ns: settings.fill_cost_ns,
                 }
             }
@@ -268,6 +275,7 @@ macro_rules! engine {
                     workers: self.workers,
                     readers: self.readers,
                     stream_blocks_max: self.stream_blocks_max,
+                    compressed_percent_max: self.compressed_percent_max,
                     fill_cost_ns: self.fill_cost_ns,
                 }
             }

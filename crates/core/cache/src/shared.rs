@@ -8,9 +8,10 @@ use crate::arena::Arena;
 use crate::arena::superblock::Unrecoverable;
 use crate::backing::Backing;
 use crate::backing::health::IN_DOUBT;
-use crate::bypass::balance::Pressure;
+use crate::bypass::balance::{Pressure, Reads};
 use crate::bypass::guard::GuardState;
 use crate::bypass::{Bypass, Costs};
+use crate::compressed::Compression;
 use crate::dirty::gauges::Gauges;
 use crate::dirty::limits::{self, DirtyLimits};
 use crate::dirty::throttle::Throttle;
@@ -33,7 +34,7 @@ use crate::writeback::Writeback;
 use crate::writeback::tasks::{Tasks, tasks_a_lane};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use block::{Limits, Memory, WriteMode};
+use block::{Compress, Limits, Memory, WriteMode};
 use hotlist::{HotList, StartList};
 use lane::Event;
 use lane::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -60,6 +61,7 @@ pub struct Shared {
     pub(crate) epochs: LockedEpochs,
     pub(crate) writeback: Writeback,
     pub(crate) tasks: Tasks,
+    pub(crate) compression: Compression,
     pub(crate) backing: Backing,
     /// Whether the cache is bypassed, and the guard that decides it.
     pub(crate) bypass: Bypass,
@@ -151,6 +153,7 @@ impl Shared {
             epochs,
             writeback,
             tasks: Tasks::new(),
+            compression: Compression::new(geometry.slots),
             backing,
             bypass: Bypass::default(),
             stats,
@@ -259,6 +262,14 @@ impl Shared {
             // The end of a bypass of reads is no event of its own.
             self.streams.work.notify_one();
         }
+        if self.settings.compress() != Compress::Off {
+            let reads = Reads {
+                backing_ns: counted.backing_read_ns,
+                hit_ns: counted.hit_ns,
+                copy_ns: self.settings.fill_cost_ns,
+            };
+            self.compression.judge(&counted, &reads, pressure, now_ns);
+        }
         self.bypass.judge(&counted, costs, now_ns)
     }
 
@@ -309,8 +320,7 @@ impl Shared {
     /// Whether blocks of the list of hot blocks are left to read, and slots are free for them: then
     /// the list has more than the cache.
     pub fn is_warming(&self) -> bool {
-        let slots = self.geometry.slots_per_shard();
-        let has_room = |entry: &ShardEntry| entry.shard.peek(|shard| shard.held() < slots);
+        let has_room = |entry: &ShardEntry| entry.shard.peek(|shard| shard.has_room());
         self.warming.is_ranking_read() && self.shards.iter().any(has_room)
     }
 
@@ -525,6 +535,7 @@ impl Shared {
         self.writeback.work.notify();
         self.writeback.kick.notify();
         self.throttle.work_ends();
+        self.compression.work.notify();
         // Writers that wait for room must see that there will be none.
         self.shards.notify();
         self.epochs.freed.notify();
@@ -536,6 +547,7 @@ impl Shared {
         self.writeback.work.notify();
         self.writeback.kick.notify();
         self.streams.work.notify();
+        self.compression.work.notify();
         self.epochs.changed.notify();
         self.tasks.ended.notify();
         self.backing.stall.nudge();

@@ -4,7 +4,8 @@
 
 use allocations::of_this_thread;
 use block::{
-    Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
+    Block, Buf, Compress, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack,
+    WriteMode,
 };
 use cache::{Arena, Cache, Geometry, Settings, Shared};
 use lane::{Lane, Prices, Random, World};
@@ -134,7 +135,7 @@ fn settings(durability: Durability) -> Settings {
     }
 }
 
-fn cache(lane: &Lane, durability: Durability) -> Cache {
+fn cache(lane: &Lane, settings: Settings) -> Cache {
     let geometry = Geometry {
         slots: 1024,
         shards: 2,
@@ -148,8 +149,7 @@ fn cache(lane: &Lane, durability: Durability) -> Cache {
     let ram = Ram::new(BLOCKS * 8, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
-    let shared =
-        Shared::new(&limits, geometry, settings(durability), 7, memory).expect("a fresh arena");
+    let shared = Shared::new(&limits, geometry, settings, 7, memory).expect("a fresh arena");
     let below = Stack::new(lane, Slow { ram, lane: lane.clone(), limits });
     Cache::attach(&shared, lane, below)
 }
@@ -157,14 +157,16 @@ fn cache(lane: &Lane, durability: Durability) -> Cache {
 #[test]
 fn requests_in_stride_allocate_nothing() {
     // One after the other: the allocator counts for both.
-    stride(Durability::Flush);
-    stride(Durability::Ordered);
+    stride(&settings(Durability::Flush), &PHASES);
+    stride(&settings(Durability::Ordered), &PHASES);
+    let compressing = Settings { compress: Compress::Lz4, ..settings(Durability::Flush) };
+    stride(&compressing, &[Phase::Misses, Phase::Mixed]);
 }
 
-fn stride(durability: Durability) {
+fn stride(settings: &Settings, phases: &[Phase]) {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
-    let cache = cache(&lane, durability);
+    let cache = cache(&lane, *settings);
     let stack = Stack::new(&lane, cache.clone());
     let phase = Rc::new(Cell::new(Phase::Mixed));
     let done = Rc::new(Cell::new(0));
@@ -181,10 +183,10 @@ fn stride(durability: Durability) {
     };
     // Pools and lists reach their sizes: also with all workers busy, which the window allows only
     // after a while, and with all writers waiting in the same queue.
-    for next in [PHASES; 8].into_iter().flatten() {
+    for next in phases.repeat(8) {
         run(next, 10_000);
     }
-    for next in PHASES {
+    for next in phases.iter().copied() {
         // The first requests still belong to the last phase.
         run(next, 1_000);
         let before = (of_this_thread(), cache.shared().counters(lane.now()));
@@ -198,11 +200,16 @@ fn stride(durability: Durability) {
             Phase::Streams => more(|counters| counters.readahead_used),
             Phase::Absorbs | Phase::Parts => more(|counters| counters.blocks_absorbed),
             Phase::WriteBack => more(|counters| counters.epochs.min(counters.blocks_written)),
-            Phase::Passes if durability == Durability::Ordered => more(|counters| counters.epochs),
+            Phase::Passes if settings.durability == Durability::Ordered => {
+                more(|counters| counters.epochs)
+            }
             Phase::Passes => more(|counters| counters.writes_through_fua),
             Phase::Zeroes => more(|counters| counters.zeroes_written),
             Phase::Mixed => more(|counters| counters.evictions.min(counters.epochs)),
         };
         assert!(seen > 100, "{next:?} did not do what it stands for: {seen}");
     }
+    let stored = cache.shared().counters(lane.now()).compressed_stored;
+    let compresses = settings.compress == Compress::Lz4;
+    assert_eq!(stored > 10_000, compresses, "{stored} blocks were compressed");
 }

@@ -270,6 +270,40 @@ fn a_connection_that_ends_fails_no_volume() {
     }
 }
 
+/// A discard has no FUA, so it is sent as zeroes that have.
+#[test]
+fn a_connection_that_ends_loses_no_discard() {
+    for is_well in [true, false] {
+        let mut scene = scene();
+        scene.backing.limits.loses_with_connection = is_well;
+        let settings = Settings { write: WriteMode::Through, ..settings(Durability::Flush) };
+        scene.cache = attach(&scene.backing, &scene.memory, scene.geometry, settings);
+        scene.stack = Stack::new(&scene.lane, scene.cache.clone());
+        scene.flush().expect("of an earlier process");
+        scene.ask(Request::Discard { at: Extent::new(16 * 8, 8 * 8) }).expect("written through");
+        scene.backing.mood.set(Mood::FailsFlush);
+        assert_eq!(scene.flush().is_ok(), is_well);
+        assert_eq!(scene.shared().has_failed(), !is_well);
+    }
+}
+
+/// A cache over an export flushes it at its start, so a later loss is not one of changes that an
+/// earlier process has written through.
+#[test]
+fn a_connection_that_ends_before_the_first_flush_of_a_client_fails_no_volume() {
+    for flushes_at_start in [true, false] {
+        let mut scene = scene();
+        scene.backing.limits.loses_with_connection = flushes_at_start;
+        scene.restart();
+        scene.pass_ns(STALL_NS);
+        scene.write(3, 5).expect("absorbed");
+        scene.backing.mood.set(Mood::FailsFlush);
+        let result = scene.flush();
+        assert_eq!(result.is_ok(), flushes_at_start, "{result:?}");
+        assert_eq!(scene.shared().has_failed(), !flushes_at_start);
+    }
+}
+
 #[test]
 fn all_flushes_are_answered_while_their_leader_hangs_and_all_goes_on_when_it_comes_back() {
     let mut scene = scene();

@@ -37,6 +37,8 @@ pub(crate) struct Connection<W> {
     pub(crate) places: Arc<ConnectionLimit>,
     pub(crate) outbox: Outbox,
     pub(crate) rest: Rest,
+    /// Whether the last reply is sent: the sender ends the sending direction.
+    pub(crate) is_finishing: Cell<bool>,
     /// Whether the receiver has ended and all requests are answered.
     pub(crate) closed: Cell<bool>,
     /// Whether the sender has ended.
@@ -62,6 +64,7 @@ impl<W: Wire> Connection<W> {
             places: options.places.clone(),
             outbox: Outbox::new(options.buffer_bytes, options.in_flight_max),
             rest: Rest::default(),
+            is_finishing: Cell::new(false),
             closed: Cell::new(false),
             sender_gone: Cell::new(false),
             work: Event::new(),

@@ -102,7 +102,7 @@ impl Wire for Pipe {
         Ok(())
     }
 
-    fn finish(&self) {
+    async fn finish(&self) {
         self.outgoing.end();
     }
 

@@ -71,7 +71,7 @@ impl<W: Wire> Receiver<W> {
         if end == End::Stopped {
             self.drain().await;
         }
-        self.leave().await;
+        self.leave(matches!(end, End::Disconnected | End::Closed)).await;
         end
     }
 
@@ -402,35 +402,37 @@ impl<W: Wire> Receiver<W> {
 
     /// Waits until all admitted requests are answered, then ends the sender. Waits for the engine
     /// without a limit, unless the backing has stalled; waits for a client that does not receive
-    /// its replies only for a limited time.
-    async fn leave(&mut self) {
+    /// its replies only for a limited time. `is_orderly`: the end is announced to the client.
+    async fn leave(&mut self, is_orderly: bool) {
         let connection = &self.connection;
         let deadline = Deadline::new(connection.client.lane(), connection.drain_ms);
-        let mut patient = true;
         connection.work.notify();
+        self.wait_until(&deadline, || connection.is_idle()).await;
+        connection.is_finishing.set(connection.is_finishing.get() || is_orderly);
+        connection.closed.set(true);
+        connection.work.notify();
+        self.wait_until(&deadline, || connection.sender_gone.get()).await;
+    }
+
+    /// Waits for progress of the sender. At the deadline the wire is shut down, after which the
+    /// sender waits for no client.
+    async fn wait_until(&self, deadline: &Deadline, is_over: impl Fn() -> bool) {
+        let connection = &self.connection;
+        let mut is_patient = true;
         loop {
             let seen = connection.outbox.room.seen();
-            if connection.is_idle() {
-                break;
+            if is_over() {
+                return;
             }
             let room = connection.outbox.room.after(seen);
-            if !patient {
+            if !is_patient {
                 room.await;
             } else if deadline.has_come() {
                 connection.wire.shutdown();
-                patient = false;
+                is_patient = false;
             } else {
                 first(room, deadline.wait()).await;
             }
-        }
-        connection.closed.set(true);
-        connection.work.notify();
-        loop {
-            let seen = connection.outbox.room.seen();
-            if connection.sender_gone.get() {
-                return;
-            }
-            connection.outbox.room.after(seen).await;
         }
     }
 }

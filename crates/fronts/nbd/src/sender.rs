@@ -29,9 +29,14 @@ pub(crate) async fn run<W: Wire>(connection: Rc<Connection<W>>) {
 /// Requests that end together are all in the outbox before this task is polled, so they share a
 /// send.
 async fn send<W: Wire>(connection: &Connection<W>) {
+    let mut has_finished = false;
     loop {
         let seen = connection.work.seen();
         connection.outbox.send_ready(&connection.wire, &connection.client).await;
+        if connection.is_finishing.get() && !has_finished {
+            has_finished = true;
+            connection.wire.finish().await;
+        }
         connection.outbox.room.notify();
         if connection.closed.get() {
             return;
@@ -49,7 +54,8 @@ async fn watch_stop<W: Wire>(connection: &Connection<W>) {
     loop {
         let seen = connection.outbox.room.seen();
         if connection.outbox.receiving.get() && connection.is_idle() {
-            connection.wire.finish();
+            connection.is_finishing.set(true);
+            connection.work.notify();
             Deadline::new(connection.client.lane(), connection.linger_ms).wait().await;
             break;
         }

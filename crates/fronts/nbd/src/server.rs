@@ -77,7 +77,16 @@ impl Opening {
         match self.within_time(&wire, handshake.serve_options()).await {
             Ok(Entry::Transmission(agreed)) => self.transmit(wire, agreed).await,
             Ok(Entry::Tls { .. }) => End::Malformed("TLS within TLS"),
-            Err(end) => end,
+            Err(end) => {
+                if end == End::Disconnected {
+                    let announcing = async {
+                        wire.finish().await;
+                        Ok(())
+                    };
+                    let _ = self.within_time(&wire, announcing).await;
+                }
+                end
+            }
         }
     }
 

@@ -5,7 +5,7 @@ mod common;
 #[path = "common/cut.rs"]
 mod cut;
 
-use block::{Buf, Extent, Kind, Memory, Ram, Request, Result, SECTOR, Stack, Stretch};
+use block::{Buf, Extent, Kind, LinkDown, Memory, Ram, Request, Result, SECTOR, Stack, Stretch};
 use common::{negotiate, send, serve_disk};
 use cut::Cut;
 use lane::{Lane, World};
@@ -285,6 +285,44 @@ fn without_a_server_a_read_waits_for_its_time_and_fails() {
         assert!((10..30).contains(&dials), "{dials} attempts in ten seconds");
         // The export is not damaged: a server may come back.
         assert_eq!(scene.shared.damage(), None);
+    });
+}
+
+#[test]
+fn with_wait_a_read_waits_for_the_link_and_the_time_is_counted() {
+    let absent = std::iter::repeat_with(|| Server::Absent).take(40);
+    let servers = absent.chain([Server::Until(usize::MAX)]).collect();
+    play(13, servers, None, |scene| async move {
+        let state = scene.link.link().expect("a link").clone();
+        state.set_policy(LinkDown::Wait);
+        let before = scene.lane.now();
+        assert_eq!(read(&scene.link, 3, 1).await, Ok(sector(3)));
+        let took = scene.lane.now() - before;
+        assert!(took > RECONNECT_NS, "{took} ns");
+        let report = state.report(scene.lane.now());
+        assert_eq!((report.down_since_ns, report.downs), (0, 1));
+        assert!(report.down_ns > RECONNECT_NS && report.down_ns <= took, "{report:?}");
+    });
+}
+
+#[test]
+fn a_line_that_was_used_is_connected_again_without_a_request() {
+    let answer = [&SimpleReply { error: 0, cookie: 0 }.encode()[..], &[0; 512]].concat();
+    let lengths = Rc::new(RefCell::default());
+    // The first server answers one read, and ends the connection.
+    let servers = vec![Server::Sends(answer), Server::Absent, Server::Zeros(lengths)];
+    play(14, servers, Some(plain()), |scene| async move {
+        let state = scene.link.link().expect("a link").clone();
+        assert_eq!(read(&scene.link, 0, 1).await, Ok(vec![0; 512]));
+        let mut was_lost = false;
+        while scene.dials.get() < 3 || state.lost_ns().is_some() {
+            let seen = state.changed().seen();
+            was_lost |= state.lost_ns().is_some();
+            state.changed().after(seen).await;
+        }
+        assert!(was_lost, "its end was noticed");
+        assert_eq!(read(&scene.link, 0, 1).await, Ok(vec![0; 512]));
+        assert_eq!(scene.dials.get(), 3);
     });
 }
 

@@ -37,10 +37,10 @@ impl<W: Wire> Wire for MaybeTls<W> {
         }
     }
 
-    fn finish(&self) {
+    async fn finish(&self) {
         match self {
-            MaybeTls::Plain(wire) => wire.finish(),
-            MaybeTls::Encrypted(wire) => wire.finish(),
+            MaybeTls::Plain(wire) => wire.finish().await,
+            MaybeTls::Encrypted(wire) => wire.finish().await,
         }
     }
 

@@ -26,8 +26,9 @@ const UNSENDABLE: Error = Error::new(Kind::Io, "encrypt data for the other side"
 /// Bytes are encrypted and decrypted on the lane, in steps of one send or one receive of the wire
 /// below. As TLS requires, both sides first agree on keys: [`TlsWire::handshake`].
 ///
-/// The end of the wire below is the end of this one, also without the message by which TLS
-/// announces it. A protocol with messages of known length, such as NBD, notices a cut itself.
+/// [`Wire::finish`] announces the end by TLS's own message (`close_notify`). The end of the wire
+/// below is the end of this one also without that message: a protocol with messages of known
+/// length, such as NBD, notices a cut itself.
 pub struct TlsWire<W> {
     below: W,
     state: RefCell<State>,
@@ -100,10 +101,15 @@ impl<W: Wire> TlsWire<W> {
         self.failed.get()
     }
 
+    /// Whether the other side has announced the end of its data. False after a cut.
+    pub fn has_ended(&self) -> bool {
+        self.state.borrow().has_ended
+    }
+
     /// Waits until the other side has read this side's error and ends the connection: closing it
     /// while data arrives may destroy the error on its way.
     async fn wait_for_end(&self) {
-        self.below.finish();
+        self.below.finish().await;
         while self.receive_encrypted().await.is_ok_and(|count| count > 0) {}
     }
 
@@ -149,8 +155,12 @@ impl<W: Wire> Wire for TlsWire<W> {
         }
     }
 
-    fn finish(&self) {
-        self.below.finish();
+    async fn finish(&self) {
+        let length = self.state.borrow_mut().announce_end(&self.outgoing);
+        // It fails only if the other side has ended the connection already.
+        if length == 0 || self.send_encrypted(length).await.is_ok() {
+            self.below.finish().await;
+        }
     }
 
     fn shutdown(&self) {
@@ -218,6 +228,13 @@ impl State {
             }
             self.session.writer().write_all(&self.record[..count]).map_err(|_| UNSENDABLE)?;
         }
+    }
+
+    /// Adds the message that no more data follows, once. Returns the number of encrypted bytes at
+    /// the beginning of the outgoing memory.
+    fn announce_end(&mut self, outgoing: &Arc<Memory>) -> usize {
+        self.session.send_close_notify();
+        self.take_encrypted(outgoing)
     }
 
     /// Moves encrypted bytes to the beginning of the outgoing memory. Returns their number.

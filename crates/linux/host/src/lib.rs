@@ -64,7 +64,9 @@ pub use file::{FileVolume, Lock, OpenOptions};
 pub use groups::{Generation, Group, own_groups};
 pub use huge_allocator::{HugeAllocator, want_huge_allocations};
 pub use image::{ImageFormat, reason};
-pub use in_use::{Finding, Relation, Usage, device_number, device_users, mount_points};
+pub use in_use::{
+    Finding, Relation, Usage, device_number, device_users, device_users_except, mount_points,
+};
 pub use inherit::{close_inherited, inherited, set_inherited};
 pub use lease::is_opened_once;
 pub use log::{

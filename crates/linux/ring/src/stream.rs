@@ -38,7 +38,7 @@ impl Wire for Socket {
         self.ring.send(&self.file, parts).await
     }
 
-    fn finish(&self) {
+    async fn finish(&self) {
         // This fails only if the other side has ended the connection already; so does `shutdown`.
         let _ = sockets::finish(&self.file);
     }

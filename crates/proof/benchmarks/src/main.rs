@@ -8,6 +8,7 @@ mod adaptive;
 mod admission;
 mod boot;
 mod client;
+mod compress;
 mod contestant;
 mod copy;
 mod device;
@@ -46,6 +47,7 @@ mod slow;
 mod suites;
 mod takeover;
 mod threads;
+mod tls;
 mod trace;
 mod virtual_time;
 mod warm;
@@ -106,6 +108,8 @@ enum Figure {
     /// An NBD export behind a link of 1 ms, compared with the bare link: a zipf load, and a stream
     /// that starts cold.
     Link(link::Arguments),
+    /// Hits over TLS compared with nbdkit's: the same cipher and client.
+    Tls(tls::Arguments),
     /// More load than a file can serve: a trace at its own pace and fio at depth 128, compared with
     /// the same server without a cache.
     Saturate(saturate::Arguments),
@@ -124,6 +128,9 @@ enum Figure {
     /// Block accesses per second that one core simulates, for every policy; or the error of
     /// samples.
     Sim(sim::Arguments),
+    /// Evicted blocks that stay in memory compressed: the processor time of hits and misses, and
+    /// the hit ratio, compared with no compression.
+    Compress(compress::Arguments),
     /// The default policy: compared with the others and the optimum, under scans, its live curve,
     /// and whether the cache misses as its simulation does.
     Policy(policy::Arguments),
@@ -166,12 +173,14 @@ fn main() -> anyhow::Result<()> {
         Figure::Poll(arguments) => poll::run(&arguments),
         Figure::Slow(arguments) => slow::run(&arguments),
         Figure::Link(arguments) => link::run(&arguments),
+        Figure::Tls(arguments) => tls::run(&arguments),
         Figure::Saturate(arguments) => saturate::run(&arguments),
         Figure::Copy(arguments) => copy::run(&arguments),
         Figure::Device(arguments) => device::run(&arguments),
         Figure::Suites(arguments) => suites::run(&arguments),
         Figure::Lab(arguments) => lab::run(&arguments),
         Figure::Sim(arguments) => sim::run(&arguments),
+        Figure::Compress(arguments) => compress::run(&arguments),
         Figure::Policy(arguments) => policy::run(&arguments),
         Figure::Readahead(arguments) => readahead::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),

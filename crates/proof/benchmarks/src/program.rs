@@ -120,6 +120,11 @@ impl Program {
         Client::connect(&self.socket, VOLUME)
     }
 
+    /// Returns its unix socket.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// Returns the URI for clients that need one.
     pub(crate) fn uri(&self) -> String {
         format!("nbd+unix:///{VOLUME}?socket={}", self.socket.display())

@@ -13,8 +13,26 @@ use std::path::Path;
 /// # Errors
 /// If it is not installed.
 pub(crate) fn nbdkit_memory(processors: &str, socket: &Path, bytes: u64) -> Result<Program> {
+    nbdkit_disk(processors, socket, bytes, &[])
+}
+
+/// Same as [`nbdkit_memory`], with the certificates of a directory for clients that start TLS.
+///
+/// # Errors
+/// If it is not installed.
+pub(crate) fn nbdkit_memory_tls(
+    processors: &str,
+    socket: &Path,
+    bytes: u64,
+    certificates: &Path,
+) -> Result<Program> {
+    let certificates = format!("--tls-certificates={}", certificates.display());
+    nbdkit_disk(processors, socket, bytes, &["--tls=on", &certificates])
+}
+
+fn nbdkit_disk(processors: &str, socket: &Path, bytes: u64, options: &[&str]) -> Result<Program> {
     let mut command = pinned("nbdkit", processors);
-    command.args(["--foreground", "--exit-with-parent", "--unix"]).arg(socket);
+    command.args(["--foreground", "--exit-with-parent", "--unix"]).arg(socket).args(options);
     command.args(["memory", &bytes.to_string()]);
     let program = Program::start(command, socket).context("nbdkit (apt-get install nbdkit)")?;
     let mut client = program.connect()?;

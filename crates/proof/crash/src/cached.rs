@@ -74,6 +74,9 @@ fn settings(setup: &Setup) -> Settings {
         stream_blocks_max: engine.stream_blocks_max,
         absorb_blocks_max: engine.absorb_blocks_max,
         fill_cost_ns: engine.fill_cost_ns,
+        compress: engine.compress,
+        // Stamps are hardly compressible.
+        compressed_percent_max: 100,
         ..Settings::default()
     }
 }

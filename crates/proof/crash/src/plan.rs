@@ -2,7 +2,7 @@
 
 use crate::pending::{Kind, Pending};
 use crate::setup::{Setup, WINDOW_SHARES};
-use block::{Durability, WriteMode};
+use block::{Compress, Durability, WriteMode};
 use cache::Changes;
 use lane::Random;
 
@@ -226,6 +226,9 @@ fn changes(setup: &Setup, random: &mut Random) -> Changes {
     }
     if random.one_in(8) {
         changes.flush_target_ns = Some([0, 300_000, 1_000_000][random.below(3) as usize]);
+    }
+    if setup.engine.compress != Compress::Off {
+        changes.compress = Some([Compress::Off, Compress::Lz4][random.below(2) as usize]);
     }
     changes
 }

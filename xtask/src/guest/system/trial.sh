@@ -275,7 +275,7 @@ confined_to() { # VOLUME WORDS
 # Daemons have given up what they do not need, under the sandbox of both units.
 confined() {
     mounted
-    for one in disk parted image; do confined_to "$one" 'system calls'; done
+    for one in disk parted image; do confined_to "$one" 'system calls, files, capabilities'; done
     printf '[volume.exported]\nbacking = "%s"\nmemory = "8M"\n' "$scratch" > /etc/overdrive/exported.toml
     unit=overdrive@exported
     main() { systemctl show --property MainPID --value $unit; }
@@ -283,18 +283,18 @@ confined() {
         until [ "$(systemctl show -P ActiveState $unit)" = active ] && [ "$(main)" != "$1" ]; do sleep 0.2; done
     }
     systemctl start $unit
-    confined_to exported 'system calls, files'
+    confined_to exported 'system calls, files, capabilities'
     before=$(main)
     overdrive upgrade exported
     [ "$(main)" = "$before" ] || fail "the upgrade has ended the daemon"
-    confined_to exported 'system calls, files'
+    confined_to exported 'system calls, files, capabilities'
     kill -KILL "$before"
     again "$before"
-    confined_to exported 'system calls, files'
+    confined_to exported 'system calls, files, capabilities'
     before=$(main)
     systemctl restart $unit
     again "$before"
-    confined_to exported 'system calls, files'
+    confined_to exported 'system calls, files, capabilities'
     overdrive volume flush exported
     systemctl stop $unit
     systemctl is-failed $unit && fail "it has not stopped well"

@@ -97,8 +97,8 @@ const SOCKETS: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::A
 ///
 /// # Errors
 /// The reason why not, for an operator.
-pub(super) fn confine(has_mounts: bool, in_force: u64) -> Result<u64, String> {
-    let program = filter(has_mounts).map_err(|error| error.to_string())?;
+pub(super) fn confine(mounts: bool, in_force: u64) -> Result<u64, String> {
+    let program = filter(mounts).map_err(|error| error.to_string())?;
     let fingerprint = stable_hash(format!("{program:?}").bytes());
     if fingerprint != in_force {
         seccompiler::apply_filter_all_threads(&program).map_err(|error| error.to_string())?;
@@ -106,11 +106,11 @@ pub(super) fn confine(has_mounts: bool, in_force: u64) -> Result<u64, String> {
     Ok(fingerprint)
 }
 
-/// Returns the filter. A daemon that `has_mounts` may mount and unmount.
-fn filter(has_mounts: bool) -> Result<BpfProgram, seccompiler::BackendError> {
+/// Returns the filter. A daemon that `mounts` itself, without a broker, may mount and unmount.
+fn filter(mounts: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> = BTreeMap::new();
     let mounting = [libc::SYS_mount, libc::SYS_umount2];
-    let mounting = if has_mounts { &[][..] } else { &mounting[..] };
+    let mounting = if mounts { &[][..] } else { &mounting[..] };
     for call in [FORBIDDEN, OF_PROCESSOR, mounting].concat() {
         rules.insert(call, Vec::new());
     }
@@ -179,9 +179,8 @@ mod tests {
 
     #[test]
     fn a_filter_differs_with_its_calls_and_is_the_same_each_time() {
-        let print = |has_mounts| {
-            stable_hash(format!("{:?}", filter(has_mounts).expect("a filter")).bytes())
-        };
+        let print =
+            |mounts| stable_hash(format!("{:?}", filter(mounts).expect("a filter")).bytes());
         assert_eq!(print(true), print(true));
         assert_ne!(print(true), print(false));
     }

@@ -34,6 +34,8 @@ const READ: [&str; 8] = [
     "/etc/ld.so.preload",
     "/etc/localtime",
 ];
+/// The control device of ublk: a daemon finds and removes its devices by it.
+const UBLK_CONTROL: &str = "/dev/ublk-control";
 /// Devices without a disk behind them.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
@@ -123,10 +125,8 @@ impl Permitted {
         // Lists of hot blocks are only saved for these.
         let lasts = plan.volumes.iter().any(|planned| planned.volume.lasting_identity().is_some());
         let state = plan.state.as_ref().filter(|_| lasts);
-        // Records of the backings of this machine's devices, one of which this may have been.
-        let records = Some(PathBuf::from(device::DEVICES)).filter(|path| path.is_dir());
         Permitted {
-            own: state.into_iter().chain([&plan.runtime]).cloned().chain(records).collect(),
+            own: state.into_iter().chain([&plan.runtime]).cloned().collect(),
             backings: backings.collect(),
             sockets: listeners.chain(metrics).map(directory_of).collect(),
             settings: plan.config.iter().flat_map(|file| settings_of(&file.path)).collect(),
@@ -135,11 +135,12 @@ impl Permitted {
         }
     }
 
-    /// Returns the rules for these paths. A path that does not exist has no rule.
+    /// Returns the rules for these paths, and for a daemon's devices with these nodes. A path that
+    /// does not exist has no rule.
     ///
     /// # Errors
     /// The kernel refuses a rule.
-    pub(super) fn rules(&self) -> Result<RulesetCreated, RulesetError> {
+    pub(super) fn rules(&self, nodes: &[PathBuf]) -> Result<RulesetCreated, RulesetError> {
         // A directory that is created later would have no rule.
         for own in &self.own {
             let _ = DirBuilder::new().recursive(true).mode(0o700).create(own);
@@ -151,6 +152,9 @@ impl Permitted {
         let sockets = make_bitflags!(AccessFs::{ReadDir | MakeSock | RemoveFile});
         let paths = |paths: &[PathBuf], access| given(paths.iter().cloned(), access);
         let names = |names: &[&str], access| given(names.iter().map(PathBuf::from), access);
+        // Links to this machine's devices, and records of their backings, one of which this may
+        // have been.
+        let links = paths(&[PathBuf::from(device::DEVICES)], own);
         let rules = [
             names(&PROGRAMS, AccessFs::from_read(KNOWN)),
             paths(&self.programs, AccessFs::from_read(KNOWN)),
@@ -163,6 +167,10 @@ impl Permitted {
             paths(&self.backings, of_file),
             paths(&self.sockets, sockets),
             paths(&self.own, own),
+            links,
+            paths(nodes, of_file),
+            paths(&directories_of(nodes), AccessFs::WriteFile.into()),
+            names(if nodes.is_empty() { &[] } else { &[UBLK_CONTROL] }, of_file),
         ];
         let ruleset = Ruleset::default().handle_access(all)?.create()?;
         rules.into_iter().flatten().try_fold(ruleset, |ruleset, (path, access)| {
@@ -183,11 +191,7 @@ impl Permitted {
 impl Permitted {
     /// Returns the directories of these devices in /sys, and those of their partitions.
     fn devices(&self) -> Vec<PathBuf> {
-        let found = self.backings.iter().filter_map(|path| fs::metadata(path).ok());
-        let devices = found.filter(|found| found.file_type().is_block_device());
-        let numbers = devices.map(|found| found.rdev());
-        let number = |number| format!("{}:{}", major(number), minor(number));
-        device::parts(&numbers.map(number).collect::<Vec<_>>())
+        directories_of(&self.backings)
     }
 
     /// Returns the kernel's files by which udevadm makes udev examine the devices again, if they
@@ -203,6 +207,16 @@ impl Permitted {
         let files = names.filter_map(|path| fs::read_to_string(path).ok());
         files.map(|file| PathBuf::from(file.trim_end_matches('\n'))).collect()
     }
+}
+
+/// Returns the directories in /sys of the block devices among these paths, and those of their
+/// partitions.
+fn directories_of(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let found = paths.iter().filter_map(|path| fs::metadata(path).ok());
+    let devices = found.filter(|found| found.file_type().is_block_device());
+    let numbers = devices.map(|found| found.rdev());
+    let number = |number| format!("{}:{}", major(number), minor(number));
+    device::parts(&numbers.map(number).collect::<Vec<_>>())
 }
 
 type Access = BitFlags<AccessFs>;

@@ -2,9 +2,11 @@
 //! process's confinement, and reads the configuration file again. If it cannot start, the former
 //! program cannot go on either, for the same reasons.
 
-use super::state;
+use super::{may_mount_on, state};
+use crate::broker;
 use crate::config::{self, Config};
 use crate::control::statistics::ConfinedFiles;
+use crate::front;
 use crate::plan::{ConfigFile, MetricsAddress, NbdAddress, TlsPlan};
 use block::Spec;
 use nbd::client::{ExportAddress, ServerSocket};
@@ -23,7 +25,8 @@ use std::time::Duration;
 const CONNECT: Duration = Duration::from_secs(1);
 
 /// Checks the configuration file of the daemon or, if it has none, the volumes that it serves and
-/// its certificates. Keys that only the next program has are left to that one.
+/// its certificates. Keys that only the next program has are left to that one. `devices` are the
+/// volumes that are devices now.
 ///
 /// # Errors
 /// Usage: the next program refuses the file. Permission: a volume needs what the confinement
@@ -33,7 +36,14 @@ pub(crate) fn check_next(
     file: Option<&ConfigFile>,
     tls: &TlsPlan,
     served: &[(String, Spec)],
+    devices: &[String],
 ) -> Result<(), Failure> {
+    if broker::present().is_some() && !broker::serves_daemons(program) {
+        let message = "the next program cannot use the broker of this process, which removes its \
+                       devices and mounts; not upgraded: restart the daemon instead (under \
+                       systemd: systemctl restart)";
+        return Err(Failure::new(Exit::Permission, message));
+    }
     let Some(file) = file else {
         check_certificates(tls)?;
         return check_backings(served);
@@ -41,7 +51,7 @@ pub(crate) fn check_next(
     check_file(program, &file.path)?;
     let Ok(mut config) = config::read(&file.path) else { return Ok(()) };
     config.volumes.retain(|it| file.volume.as_ref().is_none_or(|only| *only == it.name));
-    check_mounts(&config)?;
+    check_mounts(&config, devices)?;
     check_certificates(&config.tls)?;
     check_sockets(&config)?;
     let specs = config.volumes.iter().filter_map(|it| Some((it.name.clone(), it.spec().ok()?)));
@@ -61,13 +71,20 @@ fn check_file(program: &Path, file: &Path) -> Result<(), Failure> {
     }
 }
 
-fn check_mounts(config: &Config) -> Result<(), Failure> {
-    let attached = config.volumes.iter().find(|volume| volume.attach);
-    let mounted = config.volumes.first().filter(|_| config.fuse.is_some());
-    let may_mount = state().files == ConfinedFiles::No && state().may_mount();
+/// Checks that a confined process has the devices and the mounts already.
+fn check_mounts(config: &Config, devices: &[String]) -> Result<(), Failure> {
+    if state().files == ConfinedFiles::No && state().may_mount() {
+        return Ok(());
+    }
+    let is_missing = |name: &String| !devices.contains(name);
+    let attached = config.volumes.iter().find(|it| it.attach && is_missing(&it.name));
+    let directory = config.fuse.as_deref();
+    let may_mount = |directory| front::mountpoint(directory).is_some_and(|it| may_mount_on(&it));
+    let is_forbidden = directory.is_some_and(|directory| !may_mount(directory));
+    let mounted = config.volumes.first().filter(|_| is_forbidden);
     match attached.or(mounted) {
-        Some(volume) if !may_mount => Err(forbidden(&volume.name, "a device or a mount")),
-        _ => Ok(()),
+        Some(volume) => Err(forbidden(&volume.name, "a device or a mount")),
+        None => Ok(()),
     }
 }
 
@@ -154,7 +171,8 @@ fn unusable(name: &str, what: &str, error: &io::Error) -> Failure {
     }
 }
 
-fn forbidden(name: &str, what: &str) -> Failure {
+/// Returns the failure of an upgrade whose program would need what the confinement forbids.
+pub(crate) fn forbidden(name: &str, what: &str) -> Failure {
     let message = format!(
         "{name}: needs {what}, which this process must not use since it serves; not upgraded: \
          restart the daemon instead (under systemd: systemctl restart)"

@@ -7,7 +7,7 @@
 use super::errors::BackingErrors;
 use super::losses::Losses;
 use super::words::State;
-use block::Durability;
+use block::{Durability, LinkDown, LinkReport, LinkState};
 use cache::{Counters, Histograms};
 use drives::Victims;
 use histogram::Snapshot;
@@ -50,8 +50,12 @@ pub struct Statistics {
     pub curve: Option<Curve>,
     /// Requests to the backing.
     pub backing: Backing,
+    /// Requests that wait for an NBD export, if the backing is one that is written.
+    pub export: Option<Export>,
     /// Acknowledged writes that the volume has lost.
     pub losses: Losses,
+    /// The link to the server of the backing, if it has one.
+    pub link: Option<Link>,
     /// State of a modelled drive, if the backing is one.
     pub model: Option<Model>,
     /// The members of a pool, if the backing is one.
@@ -67,6 +71,42 @@ impl Statistics {
     /// Whether the volume has a cache.
     pub fn has_cache(&self) -> bool {
         self.memory_bytes > 0
+    }
+}
+
+/// The link to the server of the backing.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Link {
+    /// How requests are handled while it is down.
+    pub policy: LinkDown,
+    /// Time since its loss, if it is down; 0: it is up.
+    pub down_since_ns: u64,
+    /// Number of times that it has been down, with the present one.
+    pub downs: u64,
+    /// Time that it has been down in all.
+    pub down_ns: u64,
+}
+
+impl Link {
+    /// Returns what happens to requests while it is down, as a clause.
+    pub fn consequence(&self) -> &'static str {
+        match self.policy {
+            LinkDown::Fail => "the volume fails if the link is not up again within retry_time",
+            LinkDown::Wait => "requests that need it wait",
+            LinkDown::ServeClean => "requests fail, except reads of cached data",
+        }
+    }
+
+    /// Whether it is down.
+    pub fn is_down(&self) -> bool {
+        self.down_since_ns > 0
+    }
+
+    /// Returns the state of a link at `now_ns`.
+    pub(crate) fn of(link: &LinkState, now_ns: u64) -> Link {
+        let LinkReport { down_since_ns, downs, down_ns } = link.report(now_ns);
+        Link { policy: link.policy(), down_since_ns, downs, down_ns }
     }
 }
 
@@ -88,6 +128,25 @@ pub struct Guard {
     pub times: u64,
     /// Total duration of bypass.
     pub bypass_ns: u64,
+}
+
+/// Changes and flushes of an NBD export that are not answered, and old copies of changes that its
+/// server may still execute.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Export {
+    /// Number of changes and flushes that are not answered.
+    pub unanswered: u64,
+    /// Number of those that are held because of old copies (SEMANTICS.md, C15).
+    pub held: u64,
+    /// Age of the oldest one.
+    pub oldest_ns: u64,
+    /// Event for which it waits: `connection`, `hold`, `room` or `answer`.
+    pub waits_for: Option<String>,
+    /// Number of old copies.
+    pub fences: u64,
+    /// Time after which the server executes none of them any more.
+    pub settled_in_ns: u64,
 }
 
 /// State of the policy.
@@ -347,6 +406,8 @@ pub struct Process {
     pub poll_spent_ns: u64,
     /// Part of that time after which a lane found no work.
     pub poll_vain_ns: u64,
+    /// Clients that were refused because of TLS: without it where it is required, or not trusted.
+    pub tls_refused: u64,
     /// Rights that the process has given up.
     pub confined: Confined,
 }
@@ -359,6 +420,9 @@ pub struct Confined {
     pub calls: bool,
     /// The files and directories that it does not need are forbidden.
     pub files: ConfinedFiles,
+    /// It has only those capabilities that it needs.
+    #[serde(default)]
+    pub rights: bool,
 }
 
 /// How far the files of a process are confined.

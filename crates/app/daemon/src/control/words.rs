@@ -139,6 +139,8 @@ pub enum State {
     Failed,
     /// Its memory was lost while its device was in use: every request fails (C5).
     Lost,
+    /// The link to the server of its backing is down.
+    LinkDown,
     /// Its backing does not answer.
     Stalled,
     /// It is being detached, or the daemon is ending.
@@ -160,6 +162,7 @@ impl State {
             State::Frozen => "frozen",
             State::Failed => "failed",
             State::Lost => "lost",
+            State::LinkDown => "link-down",
             State::Stalled => "stalled",
             State::Ending => "ending",
             State::Orphaned => "orphaned",

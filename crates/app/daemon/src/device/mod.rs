@@ -13,6 +13,7 @@
 //! drivers, and continues to serve it.
 
 mod blocking;
+mod broker_process;
 mod faces;
 mod helper;
 mod helper_call;
@@ -29,6 +30,7 @@ use crate::front::{KernelNbd, Ublk};
 use crate::plan::Route;
 use block::{Fua, Limits};
 pub(crate) use blocking::blocking;
+pub use broker_process::run_broker;
 use lane::{Event, Lane, first};
 use over_file::OverFile;
 use over_nbd::{OverNbd, VolumeProperties};
@@ -268,6 +270,21 @@ impl Devices {
         let list = self.list.borrow();
         let device = list.iter().find(|device| device.volume == volume && device.is_attached)?;
         Some((device.kernel_side.node()?, device.kernel_side.route()))
+    }
+
+    /// Returns the nodes of all devices that are attached, and how the kernel reaches each.
+    pub(crate) fn nodes(&self) -> Vec<(PathBuf, Route)> {
+        self.volumes().iter().filter_map(|volume| self.node(volume)).collect()
+    }
+
+    /// Returns the volumes whose devices are attached.
+    pub(crate) fn attached(&self) -> Vec<String> {
+        self.volumes().into_iter().filter(|volume| self.node(volume).is_some()).collect()
+    }
+
+    /// Returns a volume whose device another program has removed.
+    pub(crate) fn removed_elsewhere(&self) -> Option<String> {
+        self.volumes().into_iter().find(|volume| self.node(volume).is_none())
     }
 
     /// Makes all devices, or continues with those that an earlier process has made; then makes

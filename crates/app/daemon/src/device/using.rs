@@ -1,5 +1,6 @@
 //! Users of a device, and a claim that it has none.
 
+use crate::broker;
 use host::{ClaimedDevice, device_number, device_users};
 use stack::{Exit, Failure};
 use std::fmt;
@@ -56,8 +57,11 @@ pub(super) fn claim(link: &Path, node: &Path) -> Result<ClaimedDevice, Failure> 
     let (mut claimed, mut failed) = (None, None);
     wait_until(|| {
         match ClaimedDevice::claim(node) {
-            Ok(claim) if users(node).is_empty() => claimed = Some(claim),
-            Ok(_) => {}
+            Ok(claim) => match users(node) {
+                Ok(users) if users.is_empty() => claimed = Some(claim),
+                Ok(_) => {}
+                Err(failure) => failed = Some(failure),
+            },
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
             Err(error) => failed = Some(failure(link, "it cannot be opened", &error)),
         }
@@ -70,14 +74,18 @@ pub(super) fn claim(link: &Path, node: &Path) -> Result<ClaimedDevice, Failure> 
     }
 }
 
-fn users(node: &Path) -> Vec<String> {
+/// Returns descriptions of a device's users, of which a confined process sees none itself.
+fn users(node: &Path) -> Result<Vec<String>, Failure> {
+    if let Some(broker) = broker::present() {
+        return broker.users(node);
+    }
     let found = device_number(node).map_or(Vec::new(), |number| device_users(number, node));
-    found.iter().map(ToString::to_string).collect()
+    Ok(found.iter().map(ToString::to_string).collect())
 }
 
 /// Returns the failure of a device in use, with its users.
 pub(super) fn busy(link: &Path, node: &Path) -> Failure {
-    let users = users(node);
+    let users = users(node).unwrap_or_default();
     let users = match &users[..] {
         [] => "is in use".to_owned(),
         users => users.join(", and "),

@@ -4,6 +4,7 @@
 
 use super::names::{self, Exported, PREFIX, Scale};
 use super::{ProcessSample, UnservedVolume, VolumeSample};
+use crate::control::statistics::Link;
 use crate::control::words::State;
 use cache::{Counters, Histograms};
 use histogram::Snapshot;
@@ -27,12 +28,13 @@ const BOUND_LAST_BITS: u32 = 34;
 const BOUND_STEP_BITS: usize = 2;
 
 /// States of a volume that this daemon serves, each a sample of the state set.
-const SERVED_STATES: [State; 7] = [
+const SERVED_STATES: [State; 8] = [
     State::Serving,
     State::Paused,
     State::Frozen,
     State::Failed,
     State::Lost,
+    State::LinkDown,
     State::Stalled,
     State::Ending,
 ];
@@ -214,6 +216,37 @@ impl Scrape {
         Ok(())
     }
 
+    /// Writes the state of the links to the servers of backings.
+    fn encode_links(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        type Value = fn(&Link) -> f64;
+        let (gauges, counters) = (MetricType::Gauge, MetricType::Counter);
+        let rows: [(&str, &str, Option<Unit>, MetricType, Value); 3] = [
+            ("link_up", "Whether the link to the backing's server is up.", None, gauges, |link| {
+                f64::from(link.down_since_ns == 0)
+            }),
+            ("link_downs", "Times that the link has been down.", None, counters, |link| {
+                link.downs as f64
+            }),
+            (
+                "link_down",
+                "Time that the link has been down.",
+                Some(Unit::Seconds),
+                counters,
+                |link| link.down_ns as f64 / 1e9,
+            ),
+        ];
+        for (name, help, unit, kind, value) in rows {
+            let encode = if matches!(kind, MetricType::Gauge) { gauge } else { count };
+            let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
+            for Observed { sample, .. } in &self.volumes {
+                let Some(link) = &sample.link else { continue };
+                let labels = [("volume", sample.name.as_str())];
+                encode(family.encode_family(&labels)?, value(link))?;
+            }
+        }
+        Ok(())
+    }
+
     fn encode_process(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         let help = "Version of the daemon.";
@@ -233,10 +266,18 @@ impl Scrape {
             let (unit, kind) = (Unit::Seconds, MetricType::Counter);
             count(encoder.encode_descriptor(name, help, Some(&unit), kind)?, value)?;
         }
-        let help = "Page faults of the daemon served from a file or from swap.";
-        let name = "page_faults_major";
-        let faults = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        count(faults, process.page_faults_major as f64)
+        let rows = [
+            (
+                "page_faults_major",
+                "Page faults of the daemon served from a file or from swap.",
+                process.page_faults_major,
+            ),
+            ("tls_refused", "Clients that were refused because of TLS.", process.tls_refused),
+        ];
+        rows.into_iter().try_for_each(|(name, help, value)| {
+            let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            count(family, value as f64)
+        })
     }
 }
 
@@ -245,6 +286,7 @@ impl Collector for Scrape {
         self.encode_process(&mut encoder)?;
         self.encode_states(&mut encoder)?;
         self.encode_volumes(&mut encoder)?;
+        self.encode_links(&mut encoder)?;
         self.encode_counters(&mut encoder)?;
         self.encode_histograms(&mut encoder)
     }
@@ -252,15 +294,19 @@ impl Collector for Scrape {
 
 /// Names of the metrics that are not rows of the cache's tables, for docs/METRICS.md.
 #[cfg(test)]
-pub(crate) const OTHERS: [&str; 8] = [
+pub(crate) const OTHERS: [&str; 12] = [
     "overdrive_build_info",
     "overdrive_poll_seconds_total",
     "overdrive_poll_vain_seconds_total",
     "overdrive_page_faults_major_total",
+    "overdrive_tls_refused_total",
     "overdrive_state",
     "overdrive_size_bytes",
     "overdrive_memory_bytes",
     "overdrive_clients",
+    "overdrive_link_up",
+    "overdrive_link_downs_total",
+    "overdrive_link_down_seconds_total",
 ];
 
 #[cfg(test)]

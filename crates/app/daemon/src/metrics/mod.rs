@@ -14,6 +14,7 @@ mod names;
 mod unserved;
 
 use crate::control::errors::BackingErrors;
+use crate::control::statistics::Link;
 use crate::control::words::State;
 use cache::Shared;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub(crate) struct VolumeSample {
     /// Errors of the backing of a volume without a cache.
     pub(crate) errors: BackingErrors,
     pub(crate) cache: Option<Arc<Shared>>,
+    /// The link to the server of its backing, if it has one.
+    pub(crate) link: Option<Link>,
     /// The lane's time.
     pub(crate) now_ns: u64,
 }
@@ -48,4 +51,5 @@ pub(crate) struct ProcessSample {
     pub(crate) poll_spent_ns: u64,
     pub(crate) poll_vain_ns: u64,
     pub(crate) page_faults_major: u64,
+    pub(crate) tls_refused: u64,
 }

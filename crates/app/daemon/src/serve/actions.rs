@@ -8,8 +8,15 @@ use serde_json::{Value, json};
 use stack::{Exit, Failure, SCRATCH};
 use std::cell::Cell;
 
-/// An operator's action, the only one of its volume until this is dropped.
-struct Operation<'a>(&'a Cell<bool>);
+/// An operator's action, the only one of its volume or daemon until this is dropped.
+pub(super) struct Operation<'a>(&'a Cell<bool>);
+
+impl Operation<'_> {
+    /// Begins an action. None: another one is in progress.
+    pub(super) fn begin(busy: &Cell<bool>) -> Option<Operation<'_>> {
+        (!busy.replace(true)).then_some(Operation(busy))
+    }
+}
 
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
@@ -19,14 +26,13 @@ impl Drop for Operation<'_> {
 
 impl VolumeService {
     fn begin_operation(&self) -> Result<Operation<'_>, Failure> {
-        if self.busy.replace(true) {
+        Operation::begin(&self.busy).ok_or_else(|| {
             let message = format!(
                 "{}: another operation is in progress; try again once it has ended",
                 self.name
             );
-            return Err(Failure::new(Exit::Busy, message));
-        }
-        Ok(Operation(&self.busy))
+            Failure::new(Exit::Busy, message)
+        })
     }
 
     fn io_failure(&self, error: block::Error) -> Failure {
@@ -41,7 +47,10 @@ impl VolumeService {
             return Err(Failure::new(exit, format!("{}: {message}", self.name)));
         }
         let durability = self.shared().map(|shared| shared.settings().durability);
+        // A drain waits only for a limited time for a link that is down.
+        let has_link = self.attached.stack.link().is_some();
         let flushed = match durability {
+            Some(Durability::Flush) if has_link => self.drain().await,
             None | Some(Durability::Flush) => {
                 self.attached.stack.run_unless_stalled(Request::Flush).await
             }
@@ -72,7 +81,7 @@ impl VolumeService {
         if !valve.close() {
             return Ok(());
         }
-        let quiet = valve.quiet(|| self.is_stalled()).await;
+        let quiet = valve.quiet(|| self.is_stalled() || self.is_link_down()).await;
         let drained = if quiet { self.drain().await } else { Ok(()) };
         if quiet && drained.is_ok() {
             return Ok(());

@@ -384,7 +384,8 @@ impl RunningDaemon {
         self.services.devices.attach().await?;
         let child = actions.start()?;
         if let Some(needs) = &self.needs {
-            needs.confine(&self.services.lanes, self.ring.lane()).await;
+            let devices = self.services.devices.nodes();
+            needs.confine(&devices, &self.services.lanes, self.ring.lane()).await;
         }
         for service in self.services.all() {
             if let Some(memory) = service.volume.memory() {

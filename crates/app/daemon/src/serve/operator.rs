@@ -140,10 +140,7 @@ impl Control {
             }
             Ask::Version => Ok(env!("CARGO_PKG_VERSION").into()),
             Ask::Forget { volume } => Ok(self.service(&volume)?.forget_list().await?.into()),
-            Ask::Upgrade => {
-                self.services.save_lists().await;
-                self.services.upgrade().await.map(done)
-            }
+            Ask::Upgrade => self.services.upgrade().await.map(done),
             Ask::Upgraded => crate::former::check_upgraded().map(done),
             Ask::Memory { .. } => unreachable!("it has a separate answer"),
         }

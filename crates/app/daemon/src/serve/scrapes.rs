@@ -174,7 +174,12 @@ impl Scrapes {
         let process = services.first().map_or(ProcessSample::default(), |service| {
             let threads = &service.lane_volume.threads;
             let (poll_spent_ns, poll_vain_ns) = (threads.poll_spent_ns(), threads.poll_vain_ns());
-            ProcessSample { poll_spent_ns, poll_vain_ns, page_faults_major: host::faults().major }
+            ProcessSample {
+                poll_spent_ns,
+                poll_vain_ns,
+                page_faults_major: host::faults().major,
+                tls_refused: crate::front::tls_refused(),
+            }
         });
         let unserved = self.unserved.clone();
         let work = move || {

@@ -2,13 +2,13 @@
 
 use super::volume_service::VolumeService;
 use crate::control::statistics::{
-    Attribute, Backing, BackingKinds, Curve, Flash, Guard, Lately, Member, Model, Point, Policy,
-    Process, Queue, Statistics,
+    Attribute, Backing, BackingKinds, Curve, Export, Flash, Guard, Lately, Member, Model, Point,
+    Policy, Process, Queue, Statistics,
 };
 use cache::CurveReport;
 use policy::{POINTS, PRESENT};
 use pool::{MemberState, MemberStatistics};
-use stack::{Counts, Kind};
+use stack::{Counts, ExportWaits, Kind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const BLOCK_BYTES: u64 = 4096;
@@ -36,7 +36,9 @@ pub(crate) fn of(service: &VolumeService) -> Statistics {
         policy: shared.map(|shared| policy(shared)),
         curve: shared.and_then(|shared| curve(shared, row.memory_bytes, now_ns)),
         backing: backing(service, now_ns),
+        export: service.volume.export_waits().map(export),
         losses: service.losses(),
+        link: service.link(),
         model: service.volume.model().map(|drive| model(drive)),
         members: members.iter().map(member).collect(),
         process: Process {
@@ -44,6 +46,7 @@ pub(crate) fn of(service: &VolumeService) -> Statistics {
             page_faults_major: faults.major,
             poll_spent_ns: threads.poll_spent_ns(),
             poll_vain_ns: threads.poll_vain_ns(),
+            tls_refused: crate::front::tls_refused(),
             confined: crate::confine::state().report(),
         },
     }
@@ -130,6 +133,17 @@ fn backing(service: &VolumeService, now_ns: u64) -> Backing {
             write_mean_ns: mean(writes),
             flush_mean_ns: mean(flushes),
         }),
+    }
+}
+
+fn export(waits: ExportWaits) -> Export {
+    Export {
+        unanswered: waits.unanswered,
+        held: waits.held,
+        oldest_ns: waits.oldest_ns,
+        waits_for: waits.waits_for.map(str::to_owned),
+        fences: waits.fences,
+        settled_in_ns: waits.settled_in_ns,
     }
 }
 

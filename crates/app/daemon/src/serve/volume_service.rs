@@ -11,6 +11,7 @@ use super::sensor::{self, Sensor};
 use super::warmth::Warmth;
 use crate::control::errors::BackingErrors;
 use crate::control::losses::Losses;
+use crate::control::statistics::Link;
 use crate::control::words::{Row, State};
 use crate::device::{BoundRoute, Devices, NewDevice};
 use crate::hot_lists::HotLists;
@@ -145,12 +146,23 @@ impl VolumeService {
         self.attached.stack.stall().is_some_and(|stall| stall.is_on())
     }
 
+    /// Returns the state of the link to the server of its backing, if it has one.
+    pub(crate) fn link(&self) -> Option<Link> {
+        let link = self.attached.stack.link()?;
+        Some(Link::of(link, self.ring.lane().now()))
+    }
+
+    pub(super) fn is_link_down(&self) -> bool {
+        self.link().is_some_and(|link| link.is_down())
+    }
+
     pub(crate) fn state(&self) -> State {
         let failed = self.shared().is_some_and(|shared| shared.has_failed());
         let failed = failed || self.volume.was_short();
         match () {
             () if self.lane_volume.stop.is_asked() => State::Ending,
             () if self.volume.loss().is_some() => State::Lost,
+            () if self.is_link_down() && !failed => State::LinkDown,
             () if self.is_stalled() => State::Stalled,
             () if failed => State::Failed,
             () if self.volume.valve().is_closed() => State::Frozen,
@@ -205,6 +217,7 @@ impl VolumeService {
             memory_bytes: slots * BLOCK,
             errors: self.volume.counts().map_or_else(BackingErrors::default, Into::into),
             cache: self.shared().cloned(),
+            link: self.link(),
             now_ns,
         }
     }
@@ -285,6 +298,7 @@ impl VolumeService {
             "stack": self.stack_now(),
             "limits": self.attached.stack.limits(),
             "cache": settings,
+            "link": self.link(),
             "notes": self.volume.notes(),
             "kept": self.volume.is_kept(),
             "threads": threads,

@@ -1,9 +1,11 @@
 //! All volumes of a daemon, and requests for its end.
 
 use super::ServedVolume;
+use super::actions::Operation;
 use super::captive::{Which, either};
 use super::volume_service::VolumeService;
-use crate::confine::check_next;
+use crate::broker;
+use crate::confine;
 use crate::control::losses::Losses;
 use crate::control::words::Row;
 use crate::device::{self, Devices, blocking};
@@ -48,6 +50,7 @@ pub(crate) struct VolumeServices {
     /// Lanes that serve them.
     pub(crate) lanes: Rc<Lanes>,
     ending: Cell<Option<Ending>>,
+    is_upgrading: Cell<bool>,
     /// Signalled when the end is requested.
     pub(crate) end_requested: Event,
     /// The program to execute for an upgrade, or the reason why there is none.
@@ -72,6 +75,7 @@ impl VolumeServices {
             devices,
             lanes,
             ending: Cell::new(None),
+            is_upgrading: Cell::new(false),
             end_requested: Event::new(),
             program,
             configured,
@@ -146,17 +150,25 @@ impl VolumeServices {
     }
 
     /// Saves the lists of hot blocks, while clients continue.
-    pub(crate) async fn save_lists(&self) {
+    async fn save_lists(&self) {
         for service in self.all() {
             service.save_last_list().await;
         }
     }
 
-    /// Requests the end for an upgrade, after all checks that can be made before.
+    /// Saves the lists of hot blocks, and requests the end for an upgrade, after all checks that
+    /// can be made before.
     ///
     /// # Errors
-    /// The next program could not continue; nothing has changed.
+    /// Busy: another upgrade has begun. The next program could not continue; nothing has changed.
     pub(crate) async fn upgrade(&self) -> Result<(), Failure> {
+        let begun = Operation::begin(&self.is_upgrading).filter(|_| self.ending().is_none());
+        let Some(_operation) = begun else {
+            let message = "this daemon is being upgraded or stopped already; see 'overdrive \
+                           volume list' for the one that serves next";
+            return Err(Failure::new(Exit::Busy, message));
+        };
+        self.save_lists().await;
         match self.program.clone() {
             Err(why) => return Err(Failure::new(Exit::Usage, why)),
             Ok(program) => self.check_program(program).await?,
@@ -194,9 +206,15 @@ impl VolumeServices {
         let spec = |one: &Rc<VolumeService>| (one.name.clone(), one.volume.spec().clone());
         let served: Vec<_> = self.list.borrow().iter().map(spec).collect();
         let (file, tls) = (self.configured.file.clone(), self.configured.tls.clone());
+        let devices = self.devices.attached();
+        if broker::present().is_some()
+            && let Some(volume) = self.devices.removed_elsewhere()
+        {
+            return Err(confine::forbidden(&volume, "its device, which was removed,"));
+        }
         let checked = blocking(move || {
             try_program(&program)?;
-            check_next(&program, file.as_ref(), &tls, &served)
+            confine::check_next(&program, file.as_ref(), &tls, &served, &devices)
         });
         checked.await?
     }

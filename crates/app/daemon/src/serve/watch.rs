@@ -3,6 +3,7 @@
 use super::captive::either;
 use super::volume_service::VolumeService;
 use crate::control::errors::BackingErrors;
+use crate::control::statistics::Link;
 use ring::Ring;
 use std::rc::Rc;
 
@@ -29,6 +30,7 @@ struct ReportState {
     failed: bool,
     stalled: bool,
     damaged: bool,
+    link_down: bool,
 }
 
 impl Watch {
@@ -41,6 +43,9 @@ impl Watch {
         let (lane, keeping) = (self.ring.lane().clone(), self.clone());
         lane.spawn(async move { keeping.replace_dead_holders().await })
             .expect("a fresh lane has room");
+        let exchanging = self.clone();
+        lane.spawn(async move { exchanging.exchange_descriptors().await })
+            .expect("a fresh lane has room");
         lane.spawn(async move { self.report().await }).expect("a fresh lane has room");
     }
 
@@ -52,8 +57,17 @@ impl Watch {
         loop {
             let seen = self.service.ended.seen();
             let stopped = self.service.has_ended();
-            let stalled = self.service.attached.stack.stall().is_some_and(|stall| stall.is_on());
-            if stalled {
+            let link = self.service.link().unwrap_or_default();
+            let is_link_down = link.is_down();
+            if let Some(news) = reported.of_link(&link) {
+                match is_link_down {
+                    true => crate::complain!(volume = name, "overdrive: {name}: {news}"),
+                    false => crate::tell!(volume = name, "overdrive: {name}: {news}"),
+                }
+            }
+            // With `serve-clean`, a link that is down stalls the volume as well.
+            let stalled = self.service.is_stalled() && !is_link_down;
+            if stalled || is_link_down {
                 // A freeze that waits for changes to end then checks whether to give up.
                 self.service.volume.valve().nudge();
             }
@@ -82,9 +96,6 @@ impl Watch {
             if stopped {
                 return;
             }
-            if let Err(failure) = self.service.volume.keep_changed() {
-                crate::complain!(volume = name, "overdrive: {failure}");
-            }
             either(self.service.ended.after(seen), lane.sleep_until(lane.now() + PERIOD_NS)).await;
         }
     }
@@ -95,6 +106,26 @@ impl Watch {
             reported.damaged = true;
             let name = &self.service.name;
             crate::complain!(volume = name, "overdrive: {name}: {damage}");
+        }
+    }
+
+    /// Gives new descriptors of the backing to the holder as soon as there are some.
+    async fn exchange_descriptors(self) {
+        let Some(retention) = self.service.volume.retention() else { return };
+        let _exchanger = retention.serve();
+        loop {
+            let (seen, changed) = (self.service.ended.seen(), retention.changed().seen());
+            if self.service.has_ended() {
+                return;
+            }
+            if let Err(failure) = self.service.volume.keep_changed() {
+                crate::complain!(
+                    volume = &self.service.name,
+                    "overdrive: {}: {failure}",
+                    self.service.name
+                );
+            }
+            either(self.service.ended.after(seen), retention.changed().after(changed)).await;
         }
     }
 
@@ -150,13 +181,31 @@ impl ReportState {
         }
     }
 
+    /// Returns the sentence about a link that is down, or up again, once.
+    fn of_link(&mut self, link: &Link) -> Option<String> {
+        let is_down = link.is_down();
+        match (std::mem::replace(&mut self.link_down, is_down), is_down) {
+            (false, true) => Some(format!(
+                "the link to the server of the backing is down: {}",
+                link.consequence()
+            )),
+            (true, false) => Some(format!(
+                "the link to the server of the backing is up again; in all it was down for {} \
+                 (times: {})",
+                crate::units::nanoseconds(link.down_ns),
+                link.downs
+            )),
+            _ => None,
+        }
+    }
+
     /// Returns the sentence about a volume that has failed, once.
     fn of_failure(&mut self, failed: bool) -> Option<&'static str> {
         let was_failed = std::mem::replace(&mut self.failed, failed);
         (failed && !was_failed).then_some(
-            "writes to the backing have failed for retry_time: the volume has failed; writes and \
-             flushes fail from now on, reads continue; repair the backing, then see 'overdrive \
-             volume clear-error --help'",
+            "the volume has failed: the backing has refused changes for retry_time, or once where \
+             memory had no copy to write again; writes and flushes fail from now on, reads \
+             continue; repair the backing, then see 'overdrive volume clear-error --help'",
         )
     }
 

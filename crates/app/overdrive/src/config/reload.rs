@@ -86,12 +86,13 @@ impl Reload {
         };
         let shown = target.daemon.ask(&Ask::Show { volume: name.clone() })?;
         let started: Option<StartValues> = serde_json::from_value(shown["start"].clone()).ok();
-        let is_replaced = |key| {
+        let is_replaced = |key: &str| {
             started.as_ref().is_some_and(|started| started.replaced.iter().any(|one| one == key))
         };
         let level = config.log_level.unwrap_or_default();
         let (mut live, mut later) = differences(volume, level, &shown);
-        live.retain(|change| change.key != LOG_LEVEL || !is_replaced(LOG_LEVEL));
+        live.retain(|change| !is_replaced(change.key));
+        later.retain(|change| !change.split_once('=').is_some_and(|(key, _)| is_replaced(key)));
         if target.row.backing != stack::absolute(&volume.backing) {
             later.push(format!("backing={}", volume.backing));
         }

@@ -12,6 +12,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Number of ends in a row with the same status, before anything was served, after which the daemon
 /// is not restarted.
 const REFUSALS_MAX: u32 = 5;
+/// Statuses of refusals that another start would repeat, as in the service units. Other refusals
+/// may pass without an operator: a server that cannot be reached comes back.
+const LASTING: [i32; 4] = [2, 4, 5, 7];
 
 /// The end of a daemon.
 pub(super) struct End {
@@ -54,7 +57,10 @@ impl Backoff {
                 return Next::End(code);
             }
             let (count, last) = self.refusals;
-            self.refusals = if last == code { (count + 1, code) } else { (1, code) };
+            self.refusals = match LASTING.contains(&code) {
+                true if last == code => (count + 1, code),
+                _ => (1, code),
+            };
             if self.refusals.0 == REFUSALS_MAX {
                 return Next::GiveUp(code);
             }
@@ -124,5 +130,15 @@ mod tests {
             assert!(matches!(backoff.next(&ended(5, false)), Next::StartAfter(_)));
         }
         assert_eq!(backoff.next(&ended(5, false)), Next::GiveUp(5));
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_reached_for_a_while_ends_no_restarts() {
+        let mut backoff = Backoff::default();
+        backoff.next(&killed(20));
+        for code in [3, 6] {
+            let steps = (0..100).map(|_| backoff.next(&ended(code, false)));
+            assert!(steps.into_iter().all(|step| matches!(step, Next::StartAfter(_))), "{code}");
+        }
     }
 }

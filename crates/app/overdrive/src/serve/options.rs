@@ -45,7 +45,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns the keys of a config file that were given as options, besides settings.
+    /// Returns the keys of a config file that were given as options.
     pub(super) fn replaced(&self) -> Vec<&'static str> {
         let given = [
             ("wait_time", self.wait_time.is_some()),
@@ -55,7 +55,8 @@ impl Options {
             ("faults", self.faults.is_some()),
             ("holder", self.no_holder),
         ];
-        given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
+        let given = given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key);
+        given.chain(self.cache.keys()).collect()
     }
 
     /// Replaces the volume's values by the options that were given.
@@ -74,7 +75,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Size, WriteMode};
+    use block::{LinkDown, Size, WriteMode};
     use clap::{CommandFactory, Parser};
 
     #[derive(Parser)]
@@ -97,7 +98,7 @@ mod tests {
     type Change = fn(&mut ConfigVolume);
 
     /// Each option with a value, and all its effects.
-    const SAID: [(&[&str], Change); 20] = [
+    const SAID: [(&[&str], Change); 21] = [
         (&["--memory", "64M"], |volume| volume.cache.memory = Size(64 << 20)),
         (&["--policy", "sieve"], |volume| volume.cache.policy = block::Policy::Sieve),
         (&["--write", "through"], |volume| volume.cache.write = WriteMode::Through),
@@ -108,6 +109,7 @@ mod tests {
         (&["--dirty-age", "7s"], |volume| volume.cache.dirty_age_ms = 7_000),
         (&["--flush-target", "8s"], |volume| volume.cache.flush_target_ms = 8_000),
         (&["--retry-time", "9s"], |volume| volume.cache.retry_time_ms = 9_000),
+        (&["--link-down", "wait"], |volume| volume.cache.link_down = LinkDown::Wait),
         (&["--absorb-bytes-max", "64K"], |volume| volume.cache.absorb_bytes_max = Size(64 << 10)),
         (&["--readahead", "off"], |volume| volume.cache.readahead = false),
         (&["--warm", "off"], |volume| volume.cache.warm = block::Warm::Off),

@@ -113,7 +113,7 @@ pub(super) fn look_of(state: State) -> Look {
     match state {
         State::Serving => Look::Good,
         State::Paused | State::Frozen | State::Ending => Look::Doubtful,
-        State::Failed | State::Lost | State::Stalled => Look::Bad,
+        State::Failed | State::Lost | State::Stalled | State::LinkDown => Look::Bad,
         State::Orphaned | State::Waiting | State::NoAnswer => Look::Bad,
     }
 }

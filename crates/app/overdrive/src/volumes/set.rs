@@ -39,11 +39,37 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// Returns the configuration that a volume's daemon serves. None: it serves none, or is older and
-/// does not report it.
-fn own_config(daemon: &mut Daemon, volume: &str) -> Result<Option<PathBuf>, Failure> {
-    let shown = daemon.ask(&Ask::Show { volume: volume.to_owned() })?;
-    Ok(shown["config"].as_str().map(PathBuf::from))
+/// The start of a volume's daemon, as far as saved settings are concerned.
+#[derive(Default)]
+struct Start {
+    /// The configuration that it serves. None: it serves none, or is older and does not report it.
+    config: Option<PathBuf>,
+    /// Keys of the configuration that its command line replaces.
+    replaced: Vec<String>,
+}
+
+impl Start {
+    fn of(daemon: &mut Daemon, volume: &str) -> Result<Start, Failure> {
+        let shown = daemon.ask(&Ask::Show { volume: volume.to_owned() })?;
+        let replaced = shown["start"]["replaced"].as_array().into_iter().flatten();
+        Ok(Start {
+            config: shown["config"].as_str().map(PathBuf::from),
+            replaced: replaced.filter_map(|key| key.as_str().map(str::to_owned)).collect(),
+        })
+    }
+
+    /// Returns a note for each saved change that the next start by the same command line replaces.
+    fn notes<'a>(&'a self, changes: &'a [String]) -> impl Iterator<Item = String> + 'a {
+        let keys = changes.iter().filter_map(|change| Some(change.split_once('=')?.0));
+        let keys = keys.map(|key| key.replace('-', "_"));
+        keys.filter(|key| self.replaced.contains(key)).map(|key| {
+            let option = key.replace('_', "-");
+            format!(
+                "{key} is saved, but the daemon was started with --{option}, which replaces the \
+                 saved value at the next start; remove that option from its command line"
+            )
+        })
+    }
 }
 
 pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
@@ -54,19 +80,21 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
     let mut target = find(control, name)?;
     let volume = target.row.name;
     // Prepared and checked before anything is changed.
-    let saving = match &options.save {
-        Some(path) if path == Path::new(DIRECTORY) => {
-            let path = own_config(&mut target.daemon, &volume)?.unwrap_or(path.clone());
-            Some(Edit::prepare(&path, &volume, changes)?)
+    let (saving, start) = match &options.save {
+        Some(path) => {
+            let start = Start::of(&mut target.daemon, &volume)?;
+            let own = start.config.as_ref().filter(|_| path == Path::new(DIRECTORY));
+            let edit = Edit::prepare(own.unwrap_or(path), &volume, changes)?;
+            (Some(edit), start)
         }
-        Some(path) => Some(Edit::prepare(path, &volume, changes)?),
-        None => None,
+        None => (None, Start::default()),
     };
     let ask = Ask::Set { volume: volume.clone(), changes: changes.to_vec() };
-    let notes = target.daemon.ask(&ask)?;
-    for note in notes.as_array().into_iter().flatten().filter_map(|note| note.as_str()) {
-        daemon::tell!("overdrive: {volume}: {note}");
-    }
+    let answer = target.daemon.ask(&ask)?;
+    let notes = answer.as_array().into_iter().flatten();
+    let notes = notes.filter_map(|note| note.as_str().map(str::to_owned));
+    let notes: Vec<String> = notes.chain(start.notes(changes)).collect();
+    notes.iter().for_each(|note| daemon::tell!("overdrive: {volume}: {note}"));
     let saved = saving.map(Edit::commit).transpose()?;
     let until = match &saved {
         Some(paths) => {

@@ -174,6 +174,28 @@ fn a_file_that_is_only_read_refuses_changes() {
 }
 
 #[test]
+fn a_confined_daemon_mounts_again_after_a_user_has_unmounted() {
+    if !have_files() || !have(&["umount"]) {
+        return;
+    }
+    let _alone = no_namespaces();
+    let files = Files::start(IMAGE_MIB, &[]);
+    let confined = || {
+        let stats = files.server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+        stats["process"]["confined"].clone()
+    };
+    assert_eq!(confined(), crate::confined::all_parts());
+    run("umount", &[files.directory.to_str().expect("plain")]).well();
+    wait_until("it is unmounted", || !files.path().exists());
+    files.server.home.overdrive(&["upgrade"]).well();
+    assert!(files.path().exists(), "the next program mounts again");
+    assert_eq!(confined(), crate::confined::all_parts());
+    let directory = files.directory.clone();
+    files.server.end().well();
+    assert!(!directory.join("disk").exists(), "it is unmounted at the end");
+}
+
+#[test]
 fn a_directory_that_cannot_be_mounted_on_is_refused() {
     if !have_files() {
         return;

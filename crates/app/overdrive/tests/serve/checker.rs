@@ -45,9 +45,10 @@ fn printed(output: &Output) -> String {
 
 #[test]
 fn the_checkers_rules_hold_for_histories_by_hand() {
-    let output =
-        Command::new(PYTHON).arg("-B").arg(script("test_ledger.py")).output().expect("it starts");
-    assert!(output.status.success(), "{}", printed(&output));
+    for tests in ["test_ledger.py", "test_disk.py"] {
+        let output = Command::new(PYTHON).arg("-B").arg(script(tests)).output().expect("it starts");
+        assert!(output.status.success(), "{}", printed(&output));
+    }
 }
 
 #[test]

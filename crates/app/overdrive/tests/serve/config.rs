@@ -270,6 +270,30 @@ fn one_check_prints_all_mistakes() {
     fs::write(file, "threads = \n[volume.b]\nbacking = x\nwrite = 'fast'\n").expect("room");
     let ended = home.overdrive(&["config", "check", file]).refused(2, &[":1: ", ":3: "]);
     assert_eq!(ended.stderr.lines().count(), 2, "{}", ended.stderr);
+    // Values that are good, but not together.
+    let text = "[volume.a]\nbacking = 'ram:1G'\nmemory = '64M'\ndirty_bytes = '64M'\n\
+                [volume.b]\nbacking = 'ram:1G'\nmemory = '64M'\ndirty_bytes = '60M'\n";
+    fs::write(file, text).expect("room");
+    let expected = [":4: --dirty-bytes 64 MiB", "fifteen sixteenths of --memory"];
+    let ended = home.overdrive(&["config", "check", file]).refused(2, &expected);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+}
+
+#[test]
+fn a_setting_that_the_command_line_replaces_is_saved_with_a_note() {
+    let (home, place) = (Home::new(), place());
+    let config = two_volumes(&home, place.path(), "");
+    let mut command = home.command(&["serve", "--config"]);
+    command.arg(&config).args(["--dirty-age", "3s"]);
+    let server = Server::run_in(&home, command);
+    let set = ["set", "two", "dirty-age=8s", "write=through", "--save"];
+    let said = server.volume(&set).well();
+    assert!(said.stdout.contains("and saved in"), "{}", said.stdout);
+    let notes: Vec<&str> = said.stderr.lines().filter(|line| line.contains("saved")).collect();
+    let [note] = notes.as_slice() else { panic!("{}", said.stderr) };
+    assert!(note.contains("dirty_age is saved, but") && note.contains("--dirty-age"), "{note}");
+    assert!(fs::read_to_string(&config).expect("there").contains("dirty_age = \"8s\""));
+    server.end().well();
 }
 
 #[test]

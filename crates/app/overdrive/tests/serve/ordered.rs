@@ -219,9 +219,9 @@ fn xfs_recovers_from_power_cuts_without_a_hole() {
     recovers(&XFS, Flushes::Honest, &options(&mut dice), &mut dice, scaled(CUTS));
 }
 
-/// Tests the test: a disk that does each flush some flushes late breaks the order, which the recovery
-/// detects. Without a write buffer: behind one it takes still more cuts, because few of them happen
-/// where a file system would notice.
+/// Tests the test: a disk that does each flush some flushes late breaks the order, which the
+/// recovery detects. Without a write buffer: behind one it takes still more cuts, because few of
+/// them happen where a file system would notice.
 #[test]
 fn a_disk_that_is_late_is_found() {
     if !can_run(&[]) {

@@ -103,6 +103,7 @@ fn the_stack_that_is_shown_has_the_settings_in_force() {
     let more = [
         "flush_target=3s",
         "retry-time=4s",
+        "link-down=wait",
         "absorb-bytes-max=16K",
         "readahead=off",
         "warm=off",
@@ -113,8 +114,8 @@ fn the_stack_that_is_shown_has_the_settings_in_force() {
     let expected = serde_json::json!({
         "memory": before["memory"], "policy": "adaptive", "write": "through", "durability": "scratch",
         "dirty_bytes": 1 << 20, "dirty_age_ms": 2_000, "flush_target_ms": 3_000,
-        "retry_time_ms": 4_000, "absorb_bytes_max": 16_384, "readahead": false, "warm": "off",
-        "warm_save_ms": 5_000, "guard": false,
+        "retry_time_ms": 4_000, "link_down": "wait", "absorb_bytes_max": 16_384,
+        "readahead": false, "warm": "off", "warm_save_ms": 5_000, "guard": false,
     });
     assert_eq!(stack(&server), expected);
     server.volume(&["pause"]).well();

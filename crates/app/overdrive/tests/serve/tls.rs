@@ -141,6 +141,7 @@ fn clients_that_are_not_trusted_get_nothing_and_are_named() {
     assert!(plain.status != 0 && !plain.stdout.contains("export"), "{}", plain.stdout);
     let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
     assert_eq!(stats["counters"]["read_misses"], 0, "{stats}");
+    assert!(stats["process"]["tls_refused"].as_u64() >= Some(3), "{stats}");
     server.end().well();
 }
 

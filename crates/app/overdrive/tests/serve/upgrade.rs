@@ -1,8 +1,11 @@
 //! `overdrive upgrade`: another program in the same process, clients that reconnect.
 
-use crate::common::{Server, have, have_libnbd, image, place, wait_until};
+use crate::common::{Server, have, have_libnbd, image, place, run, wait_until};
 use crate::dice::scaled;
+use crate::home::Home;
 use crate::lives::Clients;
+use crate::mounted::plain;
+use crate::programs::{install_overdrive, install_script};
 use crate::settings::counter;
 use std::process::{Child, Command, Stdio};
 
@@ -38,6 +41,35 @@ fn a_daemon_that_would_lose_its_memory_is_not_upgraded() {
     let refused = server.home.overdrive(&["upgrade"]);
     refused.refused(2, &["no holder retains the memory", "restart the daemon instead"]);
     server.volume(&["flush"]).well();
+    server.end().well();
+}
+
+#[test]
+fn a_second_upgrade_at_the_same_time_is_refused() {
+    let (images, programs) = (place(), place());
+    let image = image(&images, 8);
+    let program = programs.path().join("overdrive");
+    install_overdrive(&program);
+    let home = Home::new();
+    let mut command = Command::new(&program);
+    command.arg("serve").arg(&image).args(["--memory", "2M"]);
+    let server = Server::spawn_in(&home, command);
+    // The next program is tried first. It runs until the test writes to its file.
+    let own = home.runtime().join("overdrive");
+    let (begun, end) = (own.join("begun"), own.join("end"));
+    run("mkfifo", &[plain(&end)]).well();
+    let wait = format!("#!/bin/sh\n: > '{}'\nread line < '{}'\n", plain(&begun), plain(&end));
+    install_script(&program, &format!("{wait}exit 3\n"));
+    let first = std::thread::spawn({
+        let home = home.clone();
+        move || home.overdrive(&["upgrade"])
+    });
+    wait_until("the first upgrade has begun", || begun.exists());
+    home.overdrive(&["upgrade"]).refused(5, &["is being upgraded or stopped already"]);
+    std::fs::write(&end, "go on\n").expect("the program reads it");
+    first.join().expect("it ends").refused(2, &["does not run", "not upgraded"]);
+    install_overdrive(&program);
+    home.overdrive(&["upgrade"]).well();
     server.end().well();
 }
 

@@ -162,6 +162,30 @@ fn a_killed_and_upgraded_daemon_goes_on_with_its_export() {
     has_numbers(&raw, &numbers);
 }
 
+/// The holder has each connection before a change is sent on it, so the next daemon can flush.
+#[test]
+fn daemons_that_are_killed_right_after_their_first_change_lose_no_connection() {
+    const WRITE: &str = r#"
+import nbd, sys
+h = nbd.NBD(); h.connect_uri(sys.argv[1])
+h.pwrite(b"A" * 4096, int(sys.argv[2]) * 4096)
+if sys.argv[2] == "9": h.flush()
+"#;
+    if !have(&["nbdkit"]) || !have_libnbd() {
+        return;
+    }
+    // Without FUA, a change that no flush covers is lost with its connection.
+    let remote = Remote::nbdkit(&["--filter=fua", "memory", "16M"]);
+    let options = ["--memory", "8M", "--write", "through", "--dirty-age", "1000s"];
+    let mut server = Server::start(remote.uri(), &options);
+    for block in ["1", "2", "3"] {
+        python(WRITE, &[&server.uri, block]).well();
+        server = server.reborn();
+    }
+    python(WRITE, &[&server.uri, "9"]).well();
+    server.end().well();
+}
+
 /// Absorbed changes are written again if no flush covers them.
 #[test]
 fn clients_do_not_notice_that_a_server_is_killed_and_returns() {
@@ -219,6 +243,11 @@ else:
     let options = ["--memory", "8M", "--write", "through", "--dirty-age", "1000s"];
     let server = Server::start(remote.uri(), &options);
     python(LOSES, &[&server.uri, "write"]).well();
+    let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+    assert_eq!(
+        (&stats["export"]["unanswered"], &stats["export"]["fences"]),
+        (&0.into(), &0.into())
+    );
     remote.kill();
     remote.revive();
     python(LOSES, &[&server.uri, "flush"]).well();

@@ -24,6 +24,7 @@ mod nbd;
 mod nbd_way;
 mod nbd_writing;
 mod pool;
+mod retention;
 mod stripe;
 
 pub use backing::{Backing, Former, Opened, Opening};
@@ -32,10 +33,11 @@ pub(crate) use file::FileBacking;
 pub(crate) use layer::open as open_layer;
 pub(crate) use memory::{NullNode, RamNode};
 pub(crate) use model::{ModelNode, open as open_model};
-pub use nbd::unreachable_export;
+pub use nbd::{ExportWaits, unreachable_export};
 pub(crate) use nbd::{NbdBacking, export_key};
 pub use pool::create_pool;
 pub(crate) use pool::{PoolNode, open as open_pool};
+pub use retention::{Exchanger, Retention};
 pub(crate) use stripe::open as open_stripe;
 
 use ::cache::Cache;
@@ -148,10 +150,11 @@ pub trait OpenNode: Any + Send + Sync {
         false
     }
 
-    /// Returns a number that changes when [`Self::keepable`] does. A layer returns that of its
-    /// child.
-    fn keepable_version(&self) -> u64 {
-        only_child(self.children(), self.is_of_several()).map_or(0, OpenNode::keepable_version)
+    /// Returns the versions of [`Self::keepable`]. None: its result does not change. A layer
+    /// returns those of its child.
+    fn retention(&self) -> Option<&Retention> {
+        let child = only_child(self.children(), self.is_of_several());
+        child.and_then(OpenNode::retention)
     }
 
     /// Returns the time of the monotonic clock from which on no request of an ended connection can
@@ -159,6 +162,13 @@ pub trait OpenNode: Any + Send + Sync {
     fn settled_at(&self, now_ns: u64) -> Option<u64> {
         let child = only_child(self.children(), self.is_of_several());
         child.and_then(|child| child.settled_at(now_ns))
+    }
+
+    /// Describes the requests to an export that wait. None: it is no export that is written. A
+    /// layer returns the description of its child.
+    fn export_waits(&self, now_ns: u64) -> Option<ExportWaits> {
+        let child = only_child(self.children(), self.is_of_several());
+        child.and_then(|child| child.export_waits(now_ns))
     }
 
     /// Whether this process has a lock on it that all programs of all machines see which use it and

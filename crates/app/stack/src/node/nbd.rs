@@ -2,13 +2,15 @@
 
 use super::nbd_way::{Role, Way};
 use super::nbd_writing::WrittenExport;
-use super::{Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Unkept};
+use super::{
+    Attached, Backing, Former, Health, Identity, OpenNode, Opened, Opening, Retention, Unkept,
+};
 use crate::failure::{Exit, Failure};
 use crate::target::absolute;
 use block::{Limits, Stack, stable_hash};
 use host::File;
 use nbd::client::{
-    ATTEMPT_NS, Agreed, Dial, Dialled, ExportAddress, Fault, Link, LinkShared, ServerSocket,
+    Agreed, Attempt, Dial, Dialled, ExportAddress, Fault, Link, LinkShared, ServerSocket,
     WriteDials, refusal,
 };
 use nbd::codec::{NBD_FLAG_CAN_MULTI_CONN, NBD_FLAG_READ_ONLY, NBD_FLAG_SEND_DF};
@@ -16,10 +18,11 @@ use nbd::fence::SETTLE_NS;
 use ring::{Ring, Socket};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tls::{ClientTls, MaybeTls};
 
 /// Time for which a server may keep a second connection waiting.
-const SECOND_NS: u64 = 2_000_000_000;
+const SECOND: Attempt = Attempt::within(2_000_000_000);
 
 /// An export that is not open yet.
 pub(crate) struct NbdBacking {
@@ -42,7 +45,7 @@ impl Backing for NbdBacking {
         Box::pin(async move {
             let mut node = open(&uri, is_read_only, &ring, former).await?;
             // It is closed immediately.
-            let second = node.way.connect(&ring, Role::Reads, SECOND_NS).await;
+            let second = node.way.connect(&ring, Role::Reads, SECOND).await;
             node.is_single = second.is_err();
             let notes = second.err().map(|error| {
                 format!(
@@ -71,7 +74,7 @@ async fn open(
     let unreachable = |error| unreachable_export(uri, &error);
     let tls = open_tls(&address).map_err(|why| usage(&why))?;
     let way = Way::new(&address, tls).map_err(unreachable)?;
-    let dialled = way.connect(ring, Role::Reads, ATTEMPT_NS).await.map_err(unreachable)?;
+    let dialled = way.connect(ring, Role::Reads, Attempt::FIRST).await.map_err(unreachable)?;
     let agreed = dialled.agreed.clone();
     if let Some(why) = refusal(&agreed) {
         return Err(usage(&format!("the export {why}")));
@@ -86,16 +89,15 @@ async fn open(
         false => Some(Arc::new(open_written(uri, ring, &way, &agreed, &identity, former).await?)),
     };
     way.set_spare(dialled);
-    let shared = match &written {
-        Some(written) => LinkShared::written(agreed, written.writing.clone()),
-        None => LinkShared::new(agreed),
-    };
+    let writing = written.as_ref().map(|written| written.writing.clone());
+    let shared = LinkShared::open(agreed, writing, way.notice_ns());
     Ok(NbdNode {
         identity,
         shared,
         way: Arc::new(way),
         written,
         unsettled_until_ns,
+        is_attached: AtomicBool::new(false),
         is_single: false,
     })
 }
@@ -133,7 +135,7 @@ async fn open_written(
         return WrittenExport::adopt(ring, simple, kept);
     }
     let written = WrittenExport::fresh(ring, simple, was_served(identity))?;
-    written.connect(ring, way, SECOND_NS).await.map_err(|error| {
+    written.connect(ring, way, SECOND).await.map_err(|error| {
         usage(&format!(
             "its server accepts fewer than three connections ({error}), which are needed to write \
              it: let it accept more (qemu-nbd --shared=8), or add --read-only"
@@ -189,6 +191,24 @@ pub fn unreachable_export(uri: &str, error: &io::Error) -> Failure {
     Failure::new(exit, format!("{uri}: cannot reach the export: {error}; {mend}"))
 }
 
+/// Changes and flushes of an export that are not answered, and old copies of changes that its
+/// server may still execute.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExportWaits {
+    /// Number of changes and flushes that are not answered.
+    pub unanswered: u64,
+    /// Number of those that are held because of old copies.
+    pub held: u64,
+    /// Age of the oldest one.
+    pub oldest_ns: u64,
+    /// Event for which it waits.
+    pub waits_for: Option<&'static str>,
+    /// Number of old copies.
+    pub fences: u64,
+    /// Time after which the server executes none of them any more.
+    pub settled_in_ns: u64,
+}
+
 /// The way to a server, from one lane.
 struct LaneWay {
     ring: Ring,
@@ -202,7 +222,7 @@ impl LaneWay {
         let (Some(written), Role::Changes | Role::Anchor) = (&self.written, self.role) else {
             return match self.way.spare() {
                 Some(spare) => Some(spare),
-                None => self.way.connect(&self.ring, self.role, ATTEMPT_NS).await.ok(),
+                None => self.way.connect(&self.ring, self.role, Attempt::AGAIN).await.ok(),
             };
         };
         if let Some(spare) = written.spare(self.role) {
@@ -213,8 +233,12 @@ impl LaneWay {
             written.abort(Role::Changes);
         }
         written.abort(self.role);
-        let dialled = self.way.connect(&self.ring, self.role, ATTEMPT_NS).await.ok()?;
+        let dialled = self.way.connect(&self.ring, self.role, Attempt::AGAIN).await.ok()?;
         let socket = written.register(self.role, dialled.socket).ok()?;
+        if self.role == Role::Changes {
+            // It is the last one of a session.
+            written.retention.wait(self.ring.lane()).await;
+        }
         Some(Dialled { socket, ..dialled })
     }
 }
@@ -234,6 +258,8 @@ struct NbdNode {
     identity: Identity,
     shared: Arc<LinkShared>,
     way: Arc<Way>,
+    /// Whether a lane uses it. The first one keeps its connection for reads.
+    is_attached: AtomicBool,
     /// Whether the server accepts one connection only.
     is_single: bool,
     /// None: it is only read.
@@ -256,6 +282,9 @@ impl OpenNode for NbdNode {
         };
         let dials = WriteDials { changes: way(Role::Changes), anchor: way(Role::Anchor) };
         let link = Link::attach(ring.lane(), way(Role::Reads), Some(dials), &self.shared);
+        if !self.is_attached.swap(true, Ordering::Relaxed) {
+            link.connect_early();
+        }
         Attached { stack: Stack::new(ring.lane(), link), cache: None }
     }
 
@@ -278,8 +307,8 @@ impl OpenNode for NbdNode {
         self.written.is_some()
     }
 
-    fn keepable_version(&self) -> u64 {
-        self.written.as_ref().map_or(0, |written| written.version())
+    fn retention(&self) -> Option<&Retention> {
+        self.written.as_ref().map(|written| &written.retention)
     }
 
     fn settled_at(&self, now_ns: u64) -> Option<u64> {
@@ -287,6 +316,21 @@ impl OpenNode for NbdNode {
             Some(written) => written.writing.peek(|fence| fence.settled_at(now_ns)),
             None => Some(self.unsettled_until_ns).filter(|until_ns| *until_ns > now_ns),
         }
+    }
+
+    fn export_waits(&self, now_ns: u64) -> Option<ExportWaits> {
+        let writing = &self.written.as_ref()?.writing;
+        let requests = writing.waits();
+        let oldest = requests.oldest;
+        let fences = writing.peek(|fence| (fence.fences(now_ns), fence.settled_at(now_ns)));
+        Some(ExportWaits {
+            unanswered: requests.unanswered,
+            held: requests.held,
+            oldest_ns: oldest.map_or(0, |(begun_ns, _)| now_ns.saturating_sub(begun_ns)),
+            waits_for: oldest.map(|(_, waits_for)| waits_for.name()),
+            fences: fences.0 as u64,
+            settled_in_ns: fences.1.map_or(0, |until_ns| until_ns.saturating_sub(now_ns)),
+        })
     }
 
     fn fence(&self) -> io::Result<()> {

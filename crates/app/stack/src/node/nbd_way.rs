@@ -1,7 +1,7 @@
 //! The way to the server of an NBD export.
 
 use lane::Lock;
-use nbd::client::{Dialled, ExportAddress, Resolved, ServerSocket, Wish, dial};
+use nbd::client::{Attempt, Dialled, ExportAddress, Resolved, ServerSocket, Wish, dial};
 use nbd::codec::ALLOCATION_CONTEXT;
 use ring::Ring;
 use std::io::{self, ErrorKind};
@@ -42,19 +42,24 @@ impl Way {
         self.tls.is_some()
     }
 
-    /// Connects to the first of the addresses that answers within `limit_ns`.
+    /// Returns the time in which a cut of the link is noticed while requests are in flight.
+    pub(super) fn notice_ns(&self) -> u64 {
+        self.addresses.iter().map(Resolved::notice_ns).max().unwrap_or_default()
+    }
+
+    /// Connects to the first of the addresses that answers.
     pub(super) async fn connect(
         &self,
         ring: &Ring,
         role: Role,
-        limit_ns: u64,
+        attempt: Attempt,
     ) -> io::Result<Dialled> {
         let tls = self.tls.as_ref();
         // Without usable new certificates, the former ones are used, until the server refuses them.
         let _ = tls.map(ClientTls::renew);
         let mut failed = io::Error::from(ErrorKind::NotFound);
         for address in &self.addresses {
-            match dial(ring.lane(), address, self.wish(role), tls, limit_ns).await {
+            match dial(ring.lane(), address, self.wish(role), tls, attempt).await {
                 Ok(connected) => return Ok(connected),
                 Err(error) => failed = error,
             }

@@ -8,12 +8,13 @@
 //! ```
 
 use super::nbd_way::{Role, Way};
+use super::retention::Retention;
 use crate::Failure;
 use crate::memory::memory;
 use crate::setup_lane::SetupLane;
 use host::File;
 use lane::Lock;
-use nbd::client::{Agreed, Dialled, Writing, flush_again, read_answers};
+use nbd::client::{Agreed, Attempt, Dialled, Writing, flush_again, read_answers};
 use nbd::codec::NBD_FLAG_SEND_FLUSH;
 use nbd::fence::{Export, Fence, SETTLE_NS, Sockets, TABLE_BYTES};
 use ring::{HugePages, Ring, SharedMemory};
@@ -21,7 +22,6 @@ use rustix::net::{Shutdown, connect_unspec, shutdown, sockopt::socket_cookie};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A page of memory, in bytes.
 const PAGE: usize = 4096;
@@ -44,7 +44,8 @@ pub(super) struct WrittenExport {
     agreed: Agreed,
     table: File,
     connections: Lock<Connections>,
-    version: AtomicU64,
+    /// The versions of the table and the connections.
+    pub(super) retention: Retention,
     /// Keeps the table mapped.
     _memory: SharedMemory,
 }
@@ -114,16 +115,16 @@ impl WrittenExport {
             agreed,
             table: Arc::new(table),
             connections: Lock::new(Connections { former, ..Connections::default() }),
-            version: AtomicU64::new(0),
+            retention: Retention::default(),
             _memory: memory,
         })
     }
 
     /// Connects in advance, so that a server that accepts too few connections is noticed. The
     /// anchor is the first.
-    pub(super) async fn connect(&self, ring: &Ring, way: &Way, limit_ns: u64) -> io::Result<()> {
+    pub(super) async fn connect(&self, ring: &Ring, way: &Way, attempt: Attempt) -> io::Result<()> {
         for role in [Role::Anchor, Role::Changes] {
-            let Dialled { socket, agreed, .. } = way.connect(ring, role, limit_ns).await?;
+            let Dialled { socket, agreed, .. } = way.connect(ring, role, attempt).await?;
             if !agreed.is_alike(&self.agreed) {
                 return Err(io::Error::other("it describes the export in another way each time"));
             }
@@ -177,7 +178,7 @@ impl WrittenExport {
         });
         // No decision of the fence depends on these words.
         self.writing.peek(|fence| fence.set_sockets(sockets));
-        self.version.fetch_add(1, Ordering::Relaxed);
+        self.retention.change();
         Ok(socket)
     }
 
@@ -185,10 +186,6 @@ impl WrittenExport {
     pub(super) fn keepable(&self) -> Vec<File> {
         let connections = self.connections.peek(|all| [all.anchor.clone(), all.changes.clone()]);
         std::iter::once(self.table.clone()).chain(connections.into_iter().flatten()).collect()
-    }
-
-    pub(super) fn version(&self) -> u64 {
-        self.version.load(Ordering::Relaxed)
     }
 
     /// Reads the answers that an earlier process has left, and flushes. The fence holds the ranges

@@ -420,6 +420,26 @@ impl Arena {
         });
     }
 
+    /// The number of bytes of a slot.
+    #[inline]
+    pub(crate) fn slot_bytes(&self) -> usize {
+        self.layout.slot_bytes
+    }
+
+    /// Copies bytes from byte `at` of a slot on.
+    #[inline]
+    pub(crate) fn read_bytes(&self, slot: u32, at: usize, into: &mut [u8]) {
+        debug_assert!(at + into.len() <= self.layout.slot_bytes);
+        self.memory.read(self.sector_at(slot, 0) + at, into);
+    }
+
+    /// Copies bytes to byte `at` of a slot that is not published.
+    #[inline]
+    pub(crate) fn write_bytes(&self, slot: u32, at: usize, from: &[u8]) {
+        debug_assert!(at + from.len() <= self.layout.slot_bytes);
+        self.memory.write(self.sector_at(slot, 0) + at, from);
+    }
+
     /// Copies sectors from a slot to a buffer.
     #[inline]
     pub(crate) fn get(&self, slot: u32, sector: u32, into: &Buf, skip: u32, sectors: u32) {

@@ -13,7 +13,7 @@ use crate::backing::in_flight::InFlight;
 use crate::backing::write_times::WriteTimes;
 use alloc::sync::Arc;
 use block::Stall;
-use lane::atomic::{AtomicU64, Ordering};
+use lane::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The state of the backing that all lanes share.
 pub(crate) struct Backing {
@@ -26,6 +26,8 @@ pub(crate) struct Backing {
     /// Whether requests to it hang.
     pub(crate) stall: Arc<Stall>,
     stalls: AtomicU64,
+    /// Whether changes are refused because the link to it is down.
+    refuses_changes: AtomicBool,
 }
 
 impl Backing {
@@ -38,6 +40,7 @@ impl Backing {
             write_times: WriteTimes::new(),
             stall: Arc::default(),
             stalls: AtomicU64::new(0),
+            refuses_changes: AtomicBool::new(false),
         }
     }
 
@@ -47,8 +50,21 @@ impl Backing {
         self.stalls.load(Ordering::SeqCst)
     }
 
+    /// Whether changes are refused, also those that memory could absorb.
+    #[inline]
+    pub(crate) fn refuses_changes(&self) -> bool {
+        self.refuses_changes.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether requests to the backing, and all changes, get errors because its link is down.
+    /// `hangs`: whether its requests do anyway.
+    pub(crate) fn set_refusing(&self, refuses: bool, hangs: bool) {
+        self.refuses_changes.store(refuses, Ordering::Relaxed);
+        self.set_stalled(refuses || hangs);
+    }
+
     /// Sets whether the backing hangs.
-    pub(crate) fn set_stalled(&self, stalled: bool) {
+    fn set_stalled(&self, stalled: bool) {
         match (self.stall.is_on(), stalled) {
             (false, true) => {
                 self.stalls.fetch_add(1, Ordering::SeqCst);

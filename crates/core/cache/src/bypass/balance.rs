@@ -147,6 +147,24 @@ pub(crate) fn admitting(reads: &Reads, hits: f64, pressure: Pressure) -> Balance
     Balance::of(of, pressure)
 }
 
+/// Returns the balance of a block that is compressed when it is evicted, in this time, with this
+/// expected number of hits. A hit is a copy, and it is decoded, which takes less than half of the
+/// time of the compression.
+pub(crate) fn compressing(
+    reads: &Reads,
+    compress_ns: u64,
+    hits: f64,
+    pressure: Pressure,
+) -> Balance {
+    let request = Request::of(reads.backing_ns, reads.copy_ns);
+    let hit = (reads.copy_ns + compress_ns / 2) as f64;
+    let of = |worth: Worth| {
+        let saves = request.value_ns(worth) - hit * worth.price;
+        (hits * saves, compress_ns as f64 * worth.price)
+    };
+    Balance::of(of, pressure)
+}
+
 /// A read that needs only parts of the blocks at its ends, in sectors and blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {

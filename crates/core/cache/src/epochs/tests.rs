@@ -153,17 +153,17 @@ fn errors_are_retried_for_just_so_long_from_the_first_one_on() {
         assert!(matches!(epochs.step(epochs.target()), Step::Lead { .. }));
         epochs.end_walk();
         for (now, again) in [(100, true), (119, true), (120, false), (99, true)] {
-            assert_eq!(epochs.backing_failed(now, 20), again, "{now}");
+            assert_eq!(epochs.backing_failed(now, 20, 0), again, "{now}");
         }
         epochs.note_durable(epochs.newest_closed());
         epochs.end_release();
     }
-    assert!(!epochs.backing_failed(500, 0), "not at all");
+    assert!(!epochs.backing_failed(500, 0, 450), "not at all");
     epochs.fail(ERROR);
-    assert!(!epochs.backing_failed(501, 1000), "it has failed already");
+    assert!(!epochs.backing_failed(501, 1000, 0), "it has failed already");
     assert_eq!(epochs.failure(), Err(ERROR));
     epochs.clear_error();
-    assert_eq!((epochs.failure(), epochs.backing_failed(600, 20)), (Ok(()), true));
+    assert_eq!((epochs.failure(), epochs.backing_failed(600, 20, 0)), (Ok(()), true));
 }
 
 #[test]

@@ -138,6 +138,7 @@ impl Cache {
     async fn put(&self, settings: &Settings, wants_order: bool) {
         let shared = self.shared();
         shared.settings.put(settings);
+        self.0.apply_link_policy();
         shared.gauges.set_allowance(&shared.settings.now(), shared.writeback.estimator.pace());
         self.0.lane.turn().await;
         shared.epochs.with(|epochs| {

@@ -18,7 +18,6 @@
 use crate::admission::{Admission, Candidate, Origin, SkipReason};
 use crate::handle::Handle;
 use crate::planted::{Bug, planted};
-use crate::request::write::FAILED;
 use crate::request::write_through::TAKEN;
 use crate::shard::shards::ShardEntry;
 use crate::shard::{Change, DirectWrite, Shard};
@@ -40,8 +39,8 @@ impl Handle {
         if !self.answers_writes.get() {
             return None;
         }
-        if self.shared.backing.health.has_failed() {
-            return Some(Err(FAILED));
+        if let Some(error) = self.refusal_of_all() {
+            return Some(Err(error));
         }
         let write = self.direct_write_of(change)?;
         let gauges = &self.shared.gauges;

@@ -1,6 +1,7 @@
 //! The cache as a block layer: loops around the decisions of the shards.
 
 mod advise;
+mod compressed;
 mod direct;
 pub(crate) mod flush;
 pub(crate) mod read;
@@ -17,7 +18,7 @@ use crate::tasks;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use block::{Advice, Block, Extent, Limits, Request, Result, Stack, Stall, Stretch};
+use block::{Advice, Block, Extent, Limits, LinkState, Request, Result, Stack, Stall, Stretch};
 use lane::{Cost, Lane};
 
 /// Requests that are prefetched together.
@@ -35,6 +36,7 @@ impl Cache {
     /// If the lane has no room for the workers' tasks ([`Shared::tasks_a_lane`]).
     pub fn attach(shared: &Arc<Shared>, lane: &Lane, below: Stack) -> Cache {
         let handle = Rc::new(Handle::new(shared, lane, below));
+        handle.apply_link_policy();
         tasks::start(&handle);
         Cache(handle)
     }
@@ -73,6 +75,7 @@ impl Block for Cache {
                         answers_immediately,
                         &at,
                         into,
+                        &self.0.decoder,
                     )
                 });
                 match quick {
@@ -89,7 +92,11 @@ impl Block for Cache {
                         self.0.wake_reader();
                         self.0.bypass_now(request, first)
                     }
-                    QuickRead::Unknown => None,
+                    QuickRead::Compressed if self.0.decoder.decode_into(&at, into) => {
+                        self.0.lane.charge(Cost::Hit, blocks);
+                        Some(Ok(()))
+                    }
+                    QuickRead::Compressed | QuickRead::Unknown => None,
                 }
             }
             Request::Write { from, fua: false, .. } => {
@@ -147,6 +154,10 @@ impl Block for Cache {
 
     fn stall(&self) -> Option<&Arc<Stall>> {
         Some(&self.0.shared.backing.stall)
+    }
+
+    fn link(&self) -> Option<&Arc<LinkState>> {
+        self.0.below.link()
     }
 }
 

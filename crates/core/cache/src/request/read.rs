@@ -136,7 +136,10 @@ impl Handle {
     async fn fetch(&self, entry: &ShardEntry, fetch: &Fetch, into: &Buf) -> Result<bool> {
         let (first, blocks) = blocks_of(&fetch.at);
         let gauges = &self.shared.gauges;
-        let result = self.read_missing(fetch, &into.part(fetch.skip, fetch.at.count)).await;
+        let result = match fetch.is_compressed && self.read_compressed(entry, fetch, into).await {
+            true => Ok(None),
+            false => self.read_missing(fetch, &into.part(fetch.skip, fetch.at.count)).await,
+        };
         let whole = result.as_ref().ok().and_then(Option::as_ref);
         let fetched = match whole {
             Some((at, from)) => Fetched { at: *at, from, skip: 0 },
@@ -177,6 +180,7 @@ impl Handle {
         }
         self.lane.charge(Cost::Fill, blocks);
         entry.changed.notify();
+        self.wake_compressor(entry);
         if let Some((_, buffer)) = result? {
             self.rests.give(buffer);
         }

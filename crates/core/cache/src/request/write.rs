@@ -11,8 +11,9 @@ use block::{Error, Extent, Kind, Result, WriteMode};
 use lane::atomic::Ordering;
 use lane::{Cost, first};
 
-pub(super) const FAILED: Error =
-    Error::new(Kind::Io, "write: the volume has failed; clear the error first");
+const FAILED: Error = Error::new(Kind::Io, "write: the volume has failed; clear the error first");
+
+const NO_LINK: Error = Error::new(Kind::Io, "write: the link to the backing is down");
 
 /// A part of a change. It lies in one region, and requests admission until it is admitted or
 /// refused.
@@ -70,8 +71,8 @@ impl Handle {
 
     /// Absorbs a change immediately, or refuses it. None: it must wait.
     pub(crate) fn try_absorb(&self, entry: &ShardEntry, change: &Change) -> Option<Result> {
-        if self.shared.backing.health.has_failed() {
-            return Some(Err(FAILED));
+        if let Some(error) = self.refusal_of_all() {
+            return Some(Err(error));
         }
         let settings = self.shared.settings.now();
         let admit = entry.shard.with(|shard| {
@@ -150,13 +151,22 @@ impl Handle {
         has_hung && !planted(Bug::AdmitLeftBehind)
     }
 
+    /// Returns the error with which all changes are refused at present.
+    #[inline]
+    pub(super) fn refusal_of_all(&self) -> Option<Error> {
+        let backing = &self.shared.backing;
+        match () {
+            () if backing.health.has_failed() => Some(FAILED),
+            () if backing.refuses_changes() => Some(NO_LINK),
+            () => None,
+        }
+    }
+
     /// Returns the error of a change that must not be admitted any more. `stalls`:
     /// [`Backing::stalls`] when the change was sent.
     fn refusal(&self, stalls: u64) -> Option<Error> {
-        match self.shared.backing.health.has_failed() {
-            true => Some(FAILED),
-            false => self.is_abandoned(stalls).then(|| self.shared.backing.stall.error()),
-        }
+        let is_abandoned = || self.is_abandoned(stalls).then(|| self.shared.backing.stall.error());
+        self.refusal_of_all().or_else(is_abandoned)
     }
 
     /// Requests admission of a part, which then enters or leaves the shard's queue.

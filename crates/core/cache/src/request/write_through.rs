@@ -18,7 +18,8 @@ fn request_of(change: &Change, fua: bool) -> Request {
     let at = change.at;
     match change.source {
         Source::Data(from) => Request::Write { at, from: from.clone(), fua },
-        Source::Zeros { discard: true, .. } => Request::Discard { at },
+        // A discard has no FUA. One that must be durable is sent as zeroes that free the space.
+        Source::Zeros { discard: true, .. } if !fua => Request::Discard { at },
         Source::Zeros { may_unmap, .. } => Request::Zero { at, fua, may_unmap },
     }
 }
@@ -33,7 +34,7 @@ impl Handle {
         keeps_new: bool,
     ) -> Result {
         let is_of_client = change.fua;
-        let change = &Change { fua: is_of_client || self.lasts_only_by_fua(change), ..*change };
+        let change = &Change { fua: is_of_client || self.lasts_only_by_fua(), ..*change };
         if !change.fua {
             // Noted now, not only when it is answered: a flush that fails in between may have lost
             // it.
@@ -74,14 +75,13 @@ impl Handle {
         result
     }
 
-    /// Whether a write-through must be durable when it is answered: the end of a connection may
-    /// lose others, of which memory holds no copy that could be written again. There are no FUA
-    /// discards; in `ordered` mode an FUA write would have to make everything before it durable.
-    fn lasts_only_by_fua(&self, change: &Change<'_>) -> bool {
+    /// Whether write-throughs must be durable when they are answered: the end of a connection may
+    /// lose others, of which memory holds no copy that could be written again. In `ordered` mode an
+    /// FUA write would have to make everything before it durable.
+    fn lasts_only_by_fua(&self) -> bool {
         let limits = self.below.limits();
         limits.loses_with_connection
             && limits.fua == Fua::Native
-            && !matches!(change.source, Source::Zeros { discard: true, .. })
             && !self.shared.gauges.is_ordered()
     }
 

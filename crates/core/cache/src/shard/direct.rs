@@ -48,7 +48,8 @@ impl Shard {
         if !self.zeroes.is_empty() && self.zeroes.meet(first, blocks) {
             return false;
         }
-        (first..first + u64::from(blocks)).all(|block| !self.has_version(block))
+        (first..first + u64::from(blocks))
+            .all(|block| !self.has_version(block) && !self.is_compressed(block))
     }
 
     /// Whether memory has any version of a block.

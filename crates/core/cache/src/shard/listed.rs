@@ -124,7 +124,7 @@ impl Shard {
             Source::Ranking => 0,
             Source::StartUp => self.ahead.listed.hot(),
         };
-        if self.free.length + evicted < self.ahead.listed.coming + span {
+        if self.free_slots() + evicted < self.ahead.listed.coming + span {
             return Begin::Full;
         }
         let others = (from..=to).filter(|block| !is_wanted(block));
@@ -137,7 +137,7 @@ impl Shard {
         self.ahead.listed.coming += span;
         let sectors = u64::from(BLOCK_SECTORS);
         let at = Extent::new(from * sectors, span * BLOCK_SECTORS);
-        Begin::Fetch(Fetch { id, at, skip: 0, whole: None })
+        Begin::Fetch(Fetch { id, at, skip: 0, whole: None, is_compressed: false })
     }
 
     /// Caches a fetched block, if it is still absent and a slot is free.
@@ -174,7 +174,7 @@ impl Shard {
 
     /// Takes a slot for a listed block, in no list and empty.
     fn take_slot_listed(&mut self, source: Source) -> Option<u32> {
-        let free = self.pop_free();
+        let free = if self.free_slots() > 0 { self.pop_free() } else { None };
         let may_evict = source == Source::StartUp && self.ahead.listed.hot() > 0;
         free.or_else(|| may_evict.then(|| self.take_listed()).flatten())
     }

@@ -29,7 +29,7 @@ impl Shard {
 
     /// Completes a candidate with the streams' result for a write, unless a slot is free.
     pub(super) fn follow_write(&self, at: &Extent, candidate: Candidate) -> Candidate {
-        let free = self.free.length;
+        let free = self.free_slots();
         if free > 0 {
             return Candidate { free, ..candidate };
         }

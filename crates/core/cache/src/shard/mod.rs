@@ -17,6 +17,7 @@
 //! A block has at most one *current* version. Older versions, one per epoch, may exist beside it,
 //! *shadowed*, until they are durable.
 
+mod compressed;
 mod direct;
 mod discard_dirty;
 mod early_writeback;
@@ -42,6 +43,7 @@ pub(crate) mod zero_ranges;
 mod zero_writeback;
 
 use crate::arena::{Arena, Clean, Header, State};
+use crate::compressed::{Copies, Tier};
 use crate::dirty::gauges::{Gauges, Stage};
 use crate::epochs::{self, CHAIN_MAX};
 use crate::geometry::Geometry;
@@ -56,12 +58,14 @@ use crate::streams::Streams;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::AtomicBool;
 use early_writeback::Early;
 use policy::{Access, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
 use readahead::Ahead;
 use retained::RetainedBlocks;
 
 pub(crate) use crate::dirty::decision::Reason;
+pub(crate) use compressed::Batch;
 pub(crate) use direct::DirectWrite;
 pub(crate) use read::{Fetch, Fetched, Look, QuickRead, Reader};
 pub(crate) use readahead::{AheadOf, Begin};
@@ -110,6 +114,11 @@ pub(crate) struct Shard {
     written: List,
     early: Early,
     ahead: Ahead,
+    tier: Tier,
+    /// Whether blocks should be evicted ahead of need, and compressed.
+    compression_due: Arc<AtomicBool>,
+    /// Blocks that are stored in the tier again.
+    turned: Copies,
     retained: RetainedBlocks,
     /// Slots that are dirty in any state.
     dirty: u32,
@@ -144,6 +153,7 @@ impl Shard {
         geometry: &Geometry,
     ) -> Shard {
         let slots = geometry.slots_per_shard();
+        let tier = Tier::new(geometry, arena.slot_bytes());
         let mut shard = Shard {
             arena,
             base: geometry.first_slot(number),
@@ -163,6 +173,9 @@ impl Shard {
             written: List::EMPTY,
             early: Early::NONE,
             ahead: Ahead::new(slots),
+            tier,
+            compression_due: Arc::default(),
+            turned: Copies::default(),
             retained: RetainedBlocks::NONE,
             dirty: 0,
             unanswered: 0,
@@ -281,9 +294,9 @@ impl Shard {
         }
     }
 
-    /// Slots that can be taken: free or clean.
+    /// Slots that can be taken: free, clean, or with compressed blocks.
     fn available(&self) -> u32 {
-        self.free.length + self.policy.clean() + self.ahead.slots()
+        self.free.length + self.policy.clean() + self.ahead.slots() + self.tier.pages()
     }
 
     /// Takes a slot for a block, in no list and empty; evicts a block if necessary.
@@ -292,18 +305,36 @@ impl Shard {
         if let Some(slot) = self.pop_free() {
             return Some(slot);
         }
-        self.take_bypassed_or_stale()
-            .or_else(|| self.take_listed())
+        self.take_least_wanted()
             .or_else(|| self.take_victim(block))
             .or_else(|| self.take_bypassed(0))
             .or_else(|| self.take_unread())
+            .or_else(|| self.take_page())
+    }
+
+    /// Takes a slot that goes before all blocks of the policy, in no list and empty.
+    fn take_least_wanted(&mut self) -> Option<u32> {
+        self.take_bypassed_or_stale()
+            .or_else(|| self.take_listed())
+            .or_else(|| self.take_excess_page())
     }
 
     /// Takes the slot that the policy evicts, in no list and empty.
     fn take_victim(&mut self, block: u64) -> Option<u32> {
+        let slot = self.next_victim(Hash::of(block))?;
+        self.evict(slot);
+        Some(slot)
+    }
+
+    /// Returns the slot that the policy evicts next. `candidate`: the block that would take it.
+    fn next_victim(&mut self, candidate: Hash) -> Option<u32> {
         let (arena, base) = (&self.arena, self.base);
         let hash_of = |slot| Hash::of(arena.block(base + slot));
-        let slot = self.policy.victim(&mut self.links, Hash::of(block), hash_of)?;
+        self.policy.victim(&mut self.links, candidate, hash_of)
+    }
+
+    /// Evicts the block of a slot of the policy: the slot is in no list and empty afterwards.
+    fn evict(&mut self, slot: u32) {
         self.prefetch_victims_after(slot);
         self.policy.forget(&mut self.links, slot, Held::Clean);
         self.note_lost_copy(&self.header(slot));
@@ -313,7 +344,6 @@ impl Shard {
         self.counters.blocks_retained_wasted.add(self.retained.remove(slot).into());
         self.counters.evictions.add(1);
         self.ahead.evicted();
-        Some(slot)
     }
 
     /// Prefetches the memory that the next evictions will touch, if the policy evicts the slots
@@ -337,6 +367,7 @@ impl Shard {
     fn pop_free(&mut self) -> Option<u32> {
         let slot = self.links.pop_front(&mut self.free)?;
         self.counters.blocks_held.set(self.held().into());
+        self.note_free_slots();
         Some(slot)
     }
 
@@ -350,6 +381,7 @@ impl Shard {
     }
 
     fn index_slot(&mut self, block: u64, slot: u32) {
+        self.forget_compressed(block);
         self.index.insert(Hash::of(block), slot);
         self.regions.add(block);
     }
@@ -413,15 +445,25 @@ impl Shard {
         self.policy.lists().iter().map(|list| list.length)
     }
 
-    /// The number of slots that are not free.
+    /// The number of slots that hold a block.
     pub(crate) fn held(&self) -> u32 {
-        self.slots - self.free.length
+        self.slots - self.free.length - self.tier.pages()
+    }
+
+    /// Whether a block can be cached without evicting another one.
+    pub(crate) fn has_room(&self) -> bool {
+        self.free_slots() > 0
     }
 
     /// Brings the counter of saved time up to date.
     #[inline]
     pub(crate) fn settle(&mut self, gauges: &Gauges) {
         self.saving.settle(&self.counters, gauges.saved_per_hit_ns());
+    }
+
+    /// Whether blocks should be evicted ahead of need, to read without the lock.
+    pub(crate) fn compression_due(&self) -> Arc<AtomicBool> {
+        self.compression_due.clone()
     }
 
     /// The data that may be read without the lock.
@@ -506,6 +548,7 @@ impl Shard {
             });
             assert_eq!(found, [1, 1], "{header:?} is held twice, or not named");
         }
+        self.check_tier();
         assert!(gauges.dirty() >= self.dirty);
         let unread = self.ahead.unread_or_coming();
         Checked { dirty: self.dirty, open: self.open.length, under_way: self.early.writing, unread }

@@ -4,6 +4,7 @@ use super::Shard;
 use crate::admission::{Admission, Candidate, Origin, Rules, SkipReason};
 use crate::arena::{Clean, Header, State};
 use crate::blocks::{bits, blocks_of, share, stretches};
+use crate::compressed::decoder::Decoder;
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use crate::shard::fetches::{FillId, Joined};
@@ -20,6 +21,8 @@ pub(crate) enum QuickRead {
     Hit,
     /// All of the read was copied, and some of it for the first time since it was fetched ahead.
     HitAhead,
+    /// All of the read was copied, some of it compressed to the lane's decoder.
+    Compressed,
     /// Nothing of the read is held or would be admitted: the backing alone answers.
     Bypass,
     /// The read needs [`Shard::look`].
@@ -73,6 +76,8 @@ pub(crate) struct Fetch {
     /// These sectors with the rest of the blocks at their ends, if the rest is fetched as well: see
     /// `rests.rs`.
     pub(crate) whole: Option<Extent>,
+    /// The data is in the compressed tier.
+    pub(crate) is_compressed: bool,
 }
 
 /// The data that a fetch has returned.
@@ -116,11 +121,16 @@ impl Shard {
         answers_immediately: bool,
         at: &Extent,
         into: &Buf,
+        decoder: &Decoder,
     ) -> QuickRead {
         let (first, blocks) = blocks_of(at);
+        let mut compressed = 0;
         for (done, block) in (first..first + u64::from(blocks)).enumerate() {
             match self.copy_block(at, block, into) {
                 Copied::All => {}
+                Copied::Nothing if self.try_compressed(block, compressed, decoder) => {
+                    compressed += 1;
+                }
                 Copied::Nothing if done == 0 && answers_immediately && blocks == 1 => {
                     return self.try_bypass(rules, at, block);
                 }
@@ -130,13 +140,17 @@ impl Shard {
                 }
             }
         }
+        if compressed > 0 {
+            self.count_compressed_hit(at, compressed);
+            return QuickRead::Compressed;
+        }
         self.count_hit(at)
     }
 
     /// Counts a read of which all was held. The result shows whether it found blocks that were
     /// fetched ahead.
     #[inline]
-    fn count_hit(&mut self, at: &Extent) -> QuickRead {
+    pub(super) fn count_hit(&mut self, at: &Extent) -> QuickRead {
         let (first, blocks) = blocks_of(at);
         self.counters.read_hits.add(1);
         self.counters.blocks_hit.add(u64::from(blocks));
@@ -255,12 +269,14 @@ impl Shard {
         // Blocks that are held in the middle of the fetch, or in part, are marked in it, even if
         // the fetch is not admitted.
         let mut present = false;
+        let mut is_compressed = true;
         for block in first..first + u64::from(blocks) {
             let copied = self.copy_block(at, block, into);
             present |= copied != Copied::Nothing;
             if copied != Copied::All {
                 missing = Some((missing.map_or(block, |(from, _)| from), block));
                 missed += 1;
+                is_compressed &= copied == Copied::Nothing && self.tier.has(block);
             }
         }
         let Some((from, to)) = missing else {
@@ -279,6 +295,9 @@ impl Shard {
             self.settle_found();
             return Look::Wait;
         }
+        if is_compressed {
+            return self.look_compressed(rules, at, from, to, present);
+        }
         let found = self.ahead.take_found();
         let update = match reader {
             Reader::Client => self.streams.read(at, found.blocks, true),
@@ -290,7 +309,7 @@ impl Shard {
         self.counters.readahead_late.add(u64::from(update.was_requested));
         let mut candidate = Candidate {
             is_long_stream: update.is_bypassed,
-            free: self.free.length,
+            free: self.free_slots(),
             ..Candidate::new(rules, reader.origin())
         };
         // Blocks of a bypassed stream are reported neither to the policy nor to the samplers.
@@ -314,12 +333,17 @@ impl Shard {
             fetch.whole = self.with_rests(&fetch.at, rests, candidate);
         }
         if present {
-            for block in from..=to {
-                let held = self.kept_from_fetch(block);
-                self.fills.set_mark(fetch.id, block, held);
-            }
+            self.mark_held(&fetch, from..=to);
         }
         Look::Fetch(fetch)
+    }
+
+    /// Marks in a fetch that begins the sectors that memory answers.
+    pub(super) fn mark_held(&mut self, fetch: &Fetch, blocks: RangeInclusive<u64>) {
+        for block in blocks {
+            let held = self.kept_from_fetch(block);
+            self.fills.set_mark(fetch.id, block, held);
+        }
     }
 
     /// Counts a read that waits for the fetches of others.
@@ -362,13 +386,19 @@ impl Shard {
 
     /// Reports the blocks of a fetch to the policy. Returns whether the policy admits any of them:
     /// a fetch is admitted as a whole, with the blocks that were held in its middle.
-    fn policy_admits_any(&mut self, blocks: RangeInclusive<u64>) -> bool {
+    pub(super) fn policy_admits_any(&mut self, blocks: RangeInclusive<u64>) -> bool {
         blocks.fold(false, |any, block| any | (self.policy.miss(Hash::of(block)) == Verdict::Keep))
     }
 
-    fn begin_fetch(&mut self, at: &Extent, from: u64, to: u64, keep: bool) -> Fetch {
+    pub(super) fn begin_fetch(&mut self, at: &Extent, from: u64, to: u64, keep: bool) -> Fetch {
         let id = self.fills.begin(from, (to - from + 1) as u32, keep);
-        Fetch { id, at: within(at, from, to), skip: share(at, from).2, whole: None }
+        Fetch {
+            id,
+            at: within(at, from, to),
+            skip: share(at, from).2,
+            whole: None,
+            is_compressed: false,
+        }
     }
 
     /// Returns the part of these sectors that a read would have to fetch: from the first missing

@@ -201,7 +201,8 @@ impl Shard {
         let at = Extent::new(from * sectors, span * BLOCK_SECTORS);
         self.streams.will_be_unread(span);
         self.counters.readahead_issued.add(u64::from(span));
-        Begin::Fetch(Fetch { id: self.fills.begin_ahead(from, span), at, skip: 0, whole: None })
+        let id = self.fills.begin_ahead(from, span);
+        Begin::Fetch(Fetch { id, at, skip: 0, whole: None, is_compressed: false })
     }
 
     /// Drops blocks that have been unread for too long, until `blocks` more may be fetched ahead.
@@ -294,7 +295,7 @@ impl Shard {
         }
         let candidate = Candidate {
             is_long_stream: bypasses,
-            free: self.free.length,
+            free: self.free_slots(),
             ..Candidate::new(Rules::KEEP, Origin::Ahead)
         };
         let bypasses = !candidate.is_admitted();

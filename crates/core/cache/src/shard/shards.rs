@@ -21,6 +21,8 @@ pub(crate) struct ShardEntry {
     pub(crate) prefetcher: Prefetcher,
     /// Those of the shard, to read without its lock.
     pub(crate) counters: Arc<LiveCounters>,
+    /// Whether blocks should be evicted ahead of need, and compressed.
+    pub(crate) compression_due: Arc<core::sync::atomic::AtomicBool>,
     /// Notified when a state changes for which a request may wait: a fetch, a write-through or a
     /// run has ended, or slots were released.
     pub(crate) changed: Event,
@@ -68,6 +70,7 @@ impl Shards {
         let entries = (0..geometry.shards).map(shard).map(|shard| ShardEntry {
             prefetcher: shard.hints(),
             counters: shard.counters.clone(),
+            compression_due: shard.compression_due(),
             shard: Lock::new(shard),
             changed: Event::new(),
             has_work: AtomicBool::new(false),

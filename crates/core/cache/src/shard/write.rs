@@ -315,6 +315,7 @@ impl Shard {
         let (sector, sectors, skip) = share(&change.at, block);
         let mask = bits(sector, sectors);
         self.fills.touch(block, mask);
+        self.outdate_compressed(block);
         if planted(Bug::OverwriteInFlight)
             && let Some((old, header)) = self.current(block)
             && header.state == State::Writing
@@ -476,6 +477,7 @@ impl Shard {
     /// Replaces the versions of blocks of one region by a pending range of zeros.
     fn zero_blocks(&mut self, gauges: &Gauges, blocks: Range<u64>) {
         self.fills.touch_blocks(&blocks);
+        self.outdate_all_compressed(blocks.clone());
         if self.regions.may_have(blocks.start) {
             blocks.for_each(|block| self.zero_block(gauges, block));
         }

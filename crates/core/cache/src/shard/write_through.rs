@@ -93,6 +93,7 @@ impl Shard {
             let keeps = Candidate { is_kept, ..candidate }.is_admitted();
             let (sector, sectors, _) = share(&change.at, block);
             self.fills.suspect(block, bits(sector, sectors));
+            self.outdate_compressed(block);
             let has_copy = self.begin_copy(gauges, change, block, keeps, copies);
             self.hide_overwritten(&change.at, block, has_copy);
             is_held &= has_copy;
@@ -150,6 +151,7 @@ impl Shard {
         for block in blocks {
             let (sector, sectors, _) = share(&change.at, block);
             self.fills.suspect(block, bits(sector, sectors));
+            self.outdate_compressed(block);
             if end.good {
                 self.overtake(gauges, change, block, end);
                 if end.is_sampled {

@@ -376,7 +376,7 @@ impl Shard {
     fn clean_candidate(&self, slot: u32) -> Candidate {
         Candidate {
             is_long_stream: self.ahead.is_bypassed(slot),
-            free: self.free.length,
+            free: self.free_slots(),
             ..Candidate::new(Rules::KEEP, Origin::Absorbed)
         }
     }

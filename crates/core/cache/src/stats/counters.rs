@@ -137,6 +137,17 @@ counters! {
     count start_wasted: "blocks",
     /// Time from the first fetch for the start-up list to the last.
     count start_ns: "nanoseconds",
+    /// Read requests of `read_hits` that were answered from the compressed tier, in whole or in
+    /// part.
+    count compressed_hits: "requests",
+    /// Blocks answered from the compressed tier.
+    count compressed_used: "blocks",
+    /// Evicted blocks that were stored in the compressed tier.
+    count compressed_stored: "blocks",
+    /// Evicted blocks that did not become small enough by compression.
+    count compressed_refused: "blocks",
+    /// Processor time spent on compressing blocks.
+    count compression_ns: "nanoseconds",
     /// Time saved by reads answered from memory. Each counts as the backing's measured read
     /// latency at that time, minus the sampled time of a hit; it counts nothing until both are
     /// known. Reads that waited for another request's fetch save nothing.
@@ -224,8 +235,12 @@ counters! {
     count blocks_recovered: "blocks",
     /// Headers of slots and of ranges of zeros that failed their checksum at the start.
     count headers_rejected: "slots",
-    /// Blocks in memory.
+    /// Blocks in memory that are not compressed.
     gauge blocks_held: "blocks",
+    /// Blocks in the compressed tier.
+    gauge compressed_blocks: "blocks",
+    /// Memory that these blocks take.
+    gauge compressed_slots: "blocks",
     /// Dirty blocks: written by clients, and not yet durable on the backing.
     gauge blocks_dirty: "blocks",
     /// Maximum number of dirty blocks that `dirty_bytes` allows.

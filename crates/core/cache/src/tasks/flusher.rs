@@ -90,6 +90,16 @@ fn has_rest_to_settle(shared: &Shared) -> bool {
         && shared.gauges.has_some_to_settle()
 }
 
+/// Flushes a backing that may lose changes with a connection. Until its first flush has succeeded,
+/// a loss counts as one of changes that an earlier process has written through, and the volume
+/// fails (C8): now this time is short.
+async fn flush_at_start(handle: &Handle) {
+    if handle.below.limits().loses_with_connection && !handle.shared.gauges.is_ordered() {
+        // If it does not succeed, the volume has failed, or another task flushes.
+        let _ = commit::settle(handle).await;
+    }
+}
+
 /// Runs the flusher until the volume stops.
 pub(crate) async fn run(handle: &Handle) {
     let shared = &handle.shared;
@@ -97,6 +107,7 @@ pub(crate) async fn run(handle: &Handle) {
         handle.lane.turn().await;
         date_recovered(shared, handle.lane.now());
     }
+    flush_at_start(handle).await;
     let mut armed_ns = None;
     loop {
         let seen = shared.writeback.kick.seen();

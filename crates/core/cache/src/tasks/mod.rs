@@ -1,5 +1,5 @@
 //! The tasks of a volume that run beside its requests: on each lane the writeback workers, the
-//! readahead tasks and a relay; on one lane the flusher and the watchdog.
+//! readahead tasks, a compressor and a relay; on one lane the flusher and the watchdog.
 //!
 //! ```text
 //!   flusher ---> commit <--- a client's flush
@@ -11,6 +11,7 @@
 //! request.
 
 pub(crate) mod commit;
+mod compressor;
 mod flusher;
 mod readahead;
 mod watchdog;
@@ -43,6 +44,9 @@ pub(crate) fn start(handle: &Rc<Handle>) {
         lane.spawn(async move { flusher::run(&handle).await })
             .expect("a lane has room for the flusher");
     }
+    let compressing = handle.clone();
+    lane.spawn(async move { compressor::run(&compressing).await })
+        .expect("a lane has room for the compressor");
     let relayed = handle.clone();
     lane.spawn(async move { relay(&relayed).await }).expect("a lane has room for the relay");
 }

@@ -7,10 +7,14 @@
 //! holds a request back on purpose does not count (`block::Block::held_ns`): a tick takes longer
 //! then. Such times end without an event, and the next hang must be noticed as early as ever, so
 //! they are read several times in each tick.
+//!
+//! While the link of the backing is lost, no time counts unless the policy is `fail`, and each
+//! request has its whole time once the link is up again. With `serve-clean`, a link that is down
+//! counts as a backing that hangs, but the volume does not fail.
 
-use crate::backing::in_flight::{Ages, TICKS};
+use crate::backing::in_flight::{Ages, Overdue, TICKS};
 use crate::handle::Handle;
-use block::{Error, Kind};
+use block::{Error, Kind, LINK_GRACE_NS, LinkDown};
 use lane::first;
 
 const HANGS: Error = Error::new(Kind::Io, "write or flush: the backing did not answer in time");
@@ -26,30 +30,60 @@ fn end_of_tick(handle: &Handle, begun: u64) -> u64 {
     begun.saturating_add(tick_ns(time_ns.saturating_add(handle.below.held_ns())))
 }
 
+/// Returns whether the link is lost and the policy is not to fail.
+fn is_waiting_for_link(handle: &Handle) -> bool {
+    let link = handle.below.link();
+    link.is_some_and(|link| link.policy() != LinkDown::Fail && link.lost_ns().is_some())
+}
+
+/// Returns when requests begin to be refused because the link is lost.
+fn refuses_from_ns(handle: &Handle) -> u64 {
+    let link = handle.below.link().filter(|link| link.policy() == LinkDown::ServeClean);
+    let lost_ns = link.and_then(|link| link.lost_ns());
+    lost_ns.map_or(u64::MAX, |lost_ns| lost_ns.saturating_add(LINK_GRACE_NS))
+}
+
+/// Waits until the link has changed since `seen`; for ever if there is none.
+async fn link_changes(handle: &Handle, seen: Option<u64>) {
+    match handle.below.link().zip(seen) {
+        Some((link, seen)) => link.changed().after(seen).await,
+        None => core::future::pending().await,
+    }
+}
+
 /// Watches the backing until the volume stops.
 pub(crate) async fn watch(handle: &Handle) {
     let shared = &handle.shared;
     let lane = &handle.lane;
-    let (mut ages, mut begun) = (Ages::default(), lane.now());
+    let (mut ages, mut begun, mut overdue) = (Ages::default(), lane.now(), Overdue::default());
     loop {
         let seen = shared.tasks.ended.seen();
+        let link_seen = handle.below.link().map(|link| link.changed().seen());
         if shared.tasks.are_stopping() {
             return;
         }
+        if is_waiting_for_link(handle) {
+            (ages, begun, overdue) = (Ages::default(), lane.now(), Overdue::default());
+        }
+        let refuses = handle.below.link().is_some_and(|link| link.refuses(lane.now()));
+        shared.backing.set_refusing(refuses, overdue.changes || overdue.reads);
         let step_ns = tick_ns(shared.settings.stall_time_ns());
-        let deadline = lane.now().saturating_add(step_ns).min(end_of_tick(handle, begun));
-        first(shared.tasks.ended.after(seen), lane.sleep_until(deadline)).await;
+        let mut deadline = lane.now().saturating_add(step_ns).min(end_of_tick(handle, begun));
+        if !refuses {
+            deadline = deadline.min(refuses_from_ns(handle));
+        }
+        let ended = first(shared.tasks.ended.after(seen), link_changes(handle, link_seen));
+        first(ended, lane.sleep_until(deadline)).await;
         shared.backing.health.settle_doubt(lane.now());
-        if lane.now() < end_of_tick(handle, begun) {
+        if is_waiting_for_link(handle) || lane.now() < end_of_tick(handle, begun) {
             continue;
         }
         begun = lane.now();
-        let overdue = shared.backing.in_flight.tick(&mut ages);
+        overdue = shared.backing.in_flight.tick(&mut ages);
         if overdue.changes && !shared.backing.health.has_failed() {
             lane.turn().await;
             shared.epochs.with(|epochs| shared.backing.health.fail(epochs, HANGS));
             shared.wake_all();
         }
-        shared.backing.set_stalled(overdue.changes || overdue.reads);
     }
 }

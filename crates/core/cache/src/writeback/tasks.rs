@@ -1,11 +1,12 @@
-//! The fixed tasks of a volume: on each lane its workers, the readahead tasks and a relay; on one
-//! lane also the flusher and the watchdog.
+//! The fixed tasks of a volume: on each lane its workers, the readahead tasks, a compressor and a
+//! relay; on one lane also the flusher and the watchdog.
 
 use lane::Event;
 use lane::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Additional tasks of a lane: the relay, and on one lane the flusher and the watchdog.
-const BESIDE: u32 = 3;
+/// Additional tasks of a lane: the compressor and the relay, and on one lane the flusher and the
+/// watchdog.
+const BESIDE: u32 = 4;
 
 /// Returns the maximum number of tasks of a lane with this number of workers and readers.
 pub(crate) fn tasks_a_lane(workers: u32, readers: u32) -> usize {

@@ -15,12 +15,14 @@ use super::ferry::Ferry;
 use super::line::Line;
 use super::remote::RANGE_SECTORS;
 use super::shared::{Dial, LinkShared};
+use super::waits::{Waiting, WaitsFor};
 use super::writing::Writing;
 use crate::codec::NBD_ESHUTDOWN;
 use crate::fence::{Begin, Fence, FlushMark, Lost, Sent};
 use block::{Block, Error, Extent, Kind, Request, Result, SECTOR};
 use lane::{Lane, first};
-use std::rc::Rc;
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 /// Requests wait for a connection as long as it takes; the watchdog of a cache above ends the wait
@@ -45,6 +47,8 @@ pub(super) struct Changes<D: Dial> {
     lane: Lane,
     line: Line<D>,
     anchor: Line<D>,
+    /// The anchor after which the connection of changes was made, or is being made.
+    session: RefCell<Weak<Remote<D::Wire>>>,
     writing: Arc<Writing>,
     ferry: Arc<Ferry>,
     piece_sectors: u32,
@@ -66,6 +70,7 @@ impl<D: Dial> Changes<D> {
             lane: lane.clone(),
             line: line(dials.changes),
             anchor: line(dials.anchor),
+            session: RefCell::default(),
             writing: writing.clone(),
             ferry: ferry.clone(),
             piece_sectors: limits.io_max_bytes / SECTOR as u32,
@@ -120,8 +125,10 @@ impl<D: Dial> Changes<D> {
         let is_durable = self.is_always_durable || is_fua(&request);
         self.lane.turn().await;
         let number = self.writing.fence(Fence::request);
+        let waiting = self.writing.wait(number, self.lane.now());
         loop {
-            let (remote, copy) = self.begin(at, is_durable, number).await?;
+            let (remote, copy) = self.begin(at, is_durable, number, &waiting).await?;
+            waiting.set(WaitsFor::Answer);
             let result = remote.run_tagged(request.clone(), copy.slot() as u32).await;
             self.lane.turn().await;
             match result {
@@ -148,9 +155,12 @@ impl<D: Dial> Changes<D> {
         at: Extent,
         is_durable: bool,
         request: u64,
+        waiting: &Waiting<'_>,
     ) -> Result<(Rc<Remote<D::Wire>>, Sent)> {
         loop {
+            waiting.set(WaitsFor::Connection);
             let anchor = self.anchor.connection(NEVER_NS).await?;
+            self.begin_session(&anchor);
             let remote = self.line.connection(NEVER_NS).await?;
             let seen = self.writing.answered().seen();
             self.lane.turn().await;
@@ -169,19 +179,35 @@ impl<D: Dial> Changes<D> {
             let now_ns = self.lane.now();
             match self.writing.fence(|fence| fence.begin(at, is_durable, request, now_ns)) {
                 Begin::Sent(copy) => return Ok((remote, copy)),
-                Begin::Full => self.writing.answered().after(seen).await,
+                Begin::Full => {
+                    waiting.set(WaitsFor::Room);
+                    self.writing.answered().after(seen).await;
+                }
                 Begin::Held(until_ns) => {
-                    self.writing.hold(true);
+                    waiting.set(WaitsFor::Hold);
                     let answer = self.writing.answered().after(seen);
                     first(self.lane.sleep_until(until_ns), answer).await;
-                    self.writing.hold(false);
                 }
             }
         }
     }
 
+    /// Begins a session, once for each anchor. A connection of changes that another request has
+    /// made while there was no anchor may be one to an earlier server.
+    fn begin_session(&self, anchor: &Rc<Remote<D::Wire>>) {
+        let anchor = Rc::downgrade(anchor);
+        let former = self.session.replace(anchor.clone());
+        if !former.ptr_eq(&anchor) {
+            self.line.drop_current();
+        }
+    }
+
     async fn flush(&self) -> Result {
+        self.lane.turn().await;
+        let number = self.writing.fence(Fence::request);
+        let waiting = self.writing.wait(number, self.lane.now());
         loop {
+            waiting.set(WaitsFor::Connection);
             // A loss is reported without a connection.
             self.lane.turn().await;
             let _ = self.flush_begins()?;
@@ -191,6 +217,7 @@ impl<D: Dial> Changes<D> {
                 continue;
             }
             let mark = self.flush_begins()?;
+            waiting.set(WaitsFor::Answer);
             let result = anchor.run(Request::Flush).await;
             self.lane.turn().await;
             match result {
@@ -214,6 +241,8 @@ impl<D: Dial> Changes<D> {
             self.line.drop_current();
             let now_ns = self.lane.now();
             self.writing.fence(|fence| fence.changes_end(now_ns));
+            // No more are sent: those that wait for an answer may be.
+            self.writing.answered().notify();
         }
     }
 
@@ -224,6 +253,7 @@ impl<D: Dial> Changes<D> {
             self.line.drop_current();
             let now_ns = self.lane.now();
             self.writing.fence(|fence| fence.session_ends(now_ns));
+            self.writing.answered().notify();
         }
     }
 

@@ -18,12 +18,33 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tls::{ClientTls, Session};
 
-/// Usual time limit of an attempt, for the connection and the handshake.
-pub const ATTEMPT_NS: u64 = 5_000_000_000;
+/// Time limits of an attempt to connect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attempt {
+    /// For the connection of the socket.
+    connect_ns: u64,
+    /// For that and the handshake.
+    total_ns: u64,
+}
+
+impl Attempt {
+    /// The first attempt, which reports an error if it fails.
+    pub const FIRST: Attempt = Attempt::within(5_000_000_000);
+    /// One of many attempts. Over TCP each begins with a packet, so a server that can be reached
+    /// again is found within a second.
+    pub const AGAIN: Attempt = Attempt { connect_ns: 1_000_000_000, ..Attempt::FIRST };
+
+    /// An attempt that takes this time at most.
+    pub const fn within(total_ns: u64) -> Attempt {
+        Attempt { connect_ns: total_ns, total_ns }
+    }
+}
 /// Bytes of the buffer for the handshake.
 const BUFFER_BYTES: usize = 4096;
 /// A server that acknowledges nothing for this long, or answers no probe, is gone.
 const SILENCE: Duration = Duration::from_secs(20);
+/// Time after which the end of a connection is noticed at the latest, while requests are in flight.
+const NOTICE_NS: u64 = SILENCE.as_nanos() as u64 + 1_000_000_000;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_TRIES: u32 = 3;
@@ -37,6 +58,17 @@ pub enum Resolved {
     Tcp(SocketAddr),
 }
 
+impl Resolved {
+    /// Returns the time in which a cut is noticed while requests are in flight. A unix socket ends
+    /// with its server.
+    pub fn notice_ns(&self) -> u64 {
+        match self {
+            Resolved::Unix(_) => 0,
+            Resolved::Tcp(_) => NOTICE_NS,
+        }
+    }
+}
+
 /// A connection in transmission.
 pub struct Dialled {
     /// Its socket, which blocks, as a ring requires.
@@ -47,7 +79,7 @@ pub struct Dialled {
     pub agreed: Agreed,
 }
 
-/// Connects to a server, and enters transmission, within `limit_ns`; over TLS if there is some.
+/// Connects to a server, and enters transmission; over TLS if there is some.
 ///
 /// # Errors
 /// The system's errors; `TimedOut`. With a [`Fault`] as the inner error: the server violates the
@@ -57,14 +89,15 @@ pub async fn dial(
     address: &Resolved,
     wish: Wish,
     tls: Option<&ClientTls>,
-    limit_ns: u64,
+    attempt: Attempt,
 ) -> io::Result<Dialled> {
-    let until_ns = lane.now() + limit_ns;
+    let (connected_ns, agreed_ns) =
+        (lane.now() + attempt.connect_ns, lane.now() + attempt.total_ns);
     let socket = match address {
-        Resolved::Unix(path) => connect_unix(lane, path, until_ns).await?,
-        Resolved::Tcp(address) => connect_tcp(lane, address, until_ns).await?,
+        Resolved::Unix(path) => connect_unix(lane, path, connected_ns).await?,
+        Resolved::Tcp(address) => connect_tcp(lane, address, connected_ns).await?,
     };
-    let (session, agreed) = agree(lane, &socket, wish, tls, until_ns).await?;
+    let (session, agreed) = agree(lane, &socket, wish, tls, agreed_ns).await?;
     let flags = fcntl_getfl(&socket)?;
     fcntl_setfl(&socket, flags - OFlags::NONBLOCK)?;
     Ok(Dialled { socket, session, agreed })

@@ -17,13 +17,14 @@ use super::ferry::Ferry;
 use super::line::Line;
 use super::shared::{Dial, LinkShared};
 use crate::codec::NBD_ESHUTDOWN;
-use block::{Block, Buf, Error, Extent, Kind, Limits, Request, Result, Stretch};
+use block::{Block, Buf, Error, Extent, Kind, Limits, LinkState, Request, Result, Stretch};
 use lane::Lane;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Time for which a read waits for a new connection before it fails.
+/// Time for which a read waits for a new connection before it fails, unless requests wait for the
+/// link as long as it takes.
 pub const RECONNECT_NS: u64 = 10_000_000_000;
 
 /// The way of a lane's changes.
@@ -39,7 +40,7 @@ enum Way<D: Dial> {
 /// An export, as one lane sees it.
 pub struct Link<D: Dial> {
     lane: Lane,
-    line: Line<D>,
+    line: Rc<Line<D>>,
     shared: Arc<LinkShared>,
     limits: Limits,
     piece_sectors: u32,
@@ -64,14 +65,24 @@ impl<D: Dial> Link<D> {
             },
             _ => Way::None,
         };
+        let line = Rc::new(Line::new(lane, dial, shared, shared.agreed().clone()));
+        let kept = line.clone();
+        // Without room for the task, requests notice the end of the link.
+        let _ = lane.spawn(async move { kept.keep_connected().await });
         Link {
             lane: lane.clone(),
-            line: Line::new(lane, dial, shared, shared.agreed().clone()),
+            line,
             limits: shared.limits(),
             piece_sectors: shared.piece_sectors(),
             shared: shared.clone(),
             way,
         }
+    }
+
+    /// Connects now, not only for the first request: then the end of the link is noticed although
+    /// no request needs it.
+    pub fn connect_early(&self) {
+        self.line.want();
     }
 
     /// Reads in pieces that the server accepts, one after the other.
@@ -144,13 +155,18 @@ impl<D: Dial> Block for Link<D> {
     }
 
     fn held_ns(&self) -> u64 {
-        self.shared.writing().map_or(0, |writing| writing.held_ns())
+        let held_ns = self.shared.writing().map_or(0, |writing| writing.held_ns());
+        held_ns.saturating_add(self.shared.state().held_ns())
+    }
+
+    fn link(&self) -> Option<&Arc<LinkState>> {
+        Some(self.shared.state())
     }
 }
 
 impl<D: Dial> Drop for Link<D> {
     fn drop(&mut self) {
-        self.line.leave();
+        self.line.leave_for_good();
         if let Way::Here(changes) = &self.way {
             changes.end();
         }

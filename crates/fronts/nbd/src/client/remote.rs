@@ -121,6 +121,7 @@ struct Shared<W> {
     wire: W,
     state: RefCell<State>,
     queued: Event,
+    ended: Event,
 }
 
 /// An export of another server. Its tasks run on the lane until the connection ends or the lane is
@@ -151,7 +152,8 @@ impl<W: Wire> Remote<W> {
         agreed: &Agreed,
     ) -> std::result::Result<Remote<W>, Full> {
         let state = RefCell::new(State::new(agreed));
-        let shared = Rc::new(Shared { lane: lane.clone(), wire, state, queued: Event::new() });
+        let (queued, ended) = (Event::new(), Event::new());
+        let shared = Rc::new(Shared { lane: lane.clone(), wire, state, queued, ended });
         lane.spawn(send(shared.clone()))?;
         if let Err(full) = lane.spawn(receive(shared.clone())) {
             shared.fail(LOST);
@@ -165,6 +167,17 @@ impl<W: Wire> Remote<W> {
     /// Returns the reason why the connection has ended. None: it has not.
     pub fn ended(&self) -> Option<Error> {
         self.shared.state.borrow().broken
+    }
+
+    /// Waits until the connection has ended.
+    pub(super) async fn after_end(&self) {
+        loop {
+            let seen = self.shared.ended.seen();
+            if self.ended().is_some() {
+                return;
+            }
+            self.shared.ended.after(seen).await;
+        }
     }
 
     /// Sends the farewell behind the requests that are queued, and ends the connection. Requests in
@@ -355,6 +368,7 @@ impl<W: Wire> Shared<W> {
         drop(state);
         self.wire.shutdown();
         self.queued.notify();
+        self.ended.notify();
     }
 
     /// Copies as many queued bytes to the stage as fit. Returns their number. None: the connection
@@ -461,7 +475,11 @@ async fn send<W: Wire>(shared: Rc<Shared<W>>) {
             continue;
         }
         let part = Part { memory: stage.clone(), offset: 0, length };
-        if shared.wire.send(&[part]).await.is_err() || is_last {
+        let sent = shared.wire.send(&[part]).await;
+        if sent.is_ok() && is_last {
+            shared.wire.finish().await;
+        }
+        if sent.is_err() || is_last {
             return shared.fail(LOST);
         }
     }

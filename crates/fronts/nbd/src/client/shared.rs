@@ -4,7 +4,7 @@ use super::Agreed;
 use super::remote::NONSENSE;
 use super::remote_limits::limits;
 use super::writing::Writing;
-use block::{Error, Kind, Limits, SECTOR, Wire};
+use block::{Error, Kind, Limits, LinkState, SECTOR, Wire};
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -61,17 +61,25 @@ pub struct LinkShared {
     damage: OnceLock<Damage>,
     /// None: it is only read.
     writing: Option<Arc<Writing>>,
+    state: Arc<LinkState>,
 }
 
 impl LinkShared {
     /// An export, as the server described it first. Later connections must agree to the same.
     pub fn new(agreed: Agreed) -> Arc<LinkShared> {
-        Arc::new(LinkShared { agreed, damage: OnceLock::new(), writing: None })
+        LinkShared::open(agreed, None, 0)
     }
 
     /// Same as [`LinkShared::new`], for an export that is written.
     pub fn written(agreed: Agreed, writing: Arc<Writing>) -> Arc<LinkShared> {
-        Arc::new(LinkShared { agreed, damage: OnceLock::new(), writing: Some(writing) })
+        LinkShared::open(agreed, Some(writing), 0)
+    }
+
+    /// Same as [`LinkShared::new`] or [`LinkShared::written`], over connections that end
+    /// `notice_ns` after a cut at the latest.
+    pub fn open(agreed: Agreed, writing: Option<Arc<Writing>>, notice_ns: u64) -> Arc<LinkShared> {
+        let state = Arc::new(LinkState::new(notice_ns));
+        Arc::new(LinkShared { agreed, damage: OnceLock::new(), writing, state })
     }
 
     /// Returns the limits of the device.
@@ -88,6 +96,11 @@ impl LinkShared {
     /// Returns the state of writing. None: the export is only read.
     pub(super) fn writing(&self) -> Option<&Arc<Writing>> {
         self.writing.as_ref()
+    }
+
+    /// Returns whether the link is down, and how that is handled.
+    pub(super) fn state(&self) -> &Arc<LinkState> {
+        &self.state
     }
 
     /// Returns the number of sectors of the largest read that the server accepts.

@@ -2,11 +2,11 @@
 
 use super::Agreed;
 use super::ferry::Ferry;
+use super::waits::{WaitReport, Waiting, Waits};
 use crate::fence::{Fence, SETTLE_NS};
 use lane::{Event, Lock};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The fence of an export, and the lane that carries its changes.
 pub struct Writing {
@@ -15,8 +15,7 @@ pub struct Writing {
     agreed: Agreed,
     /// Notified after each answer to a change.
     answered: Event,
-    /// Number of changes that are held.
-    held: AtomicUsize,
+    waits: Waits,
     /// The seats of the lane that carries changes.
     carrier: Lock<Option<Arc<Ferry>>>,
 }
@@ -34,7 +33,7 @@ impl Writing {
             fence: Lock::new(fence),
             agreed,
             answered: Event::new(),
-            held: AtomicUsize::new(0),
+            waits: Waits::default(),
             carrier: Lock::new(None),
         })
     }
@@ -73,17 +72,20 @@ impl Writing {
         &self.answered
     }
 
-    /// Counts a change that is held, or no longer held.
-    pub(super) fn hold(&self, is_held: bool) {
-        match is_held {
-            true => self.held.fetch_add(1, Ordering::Relaxed),
-            false => self.held.fetch_sub(1, Ordering::Relaxed),
-        };
+    /// Notes a change or a flush that is not answered, until the result is dropped. `number`: a
+    /// number of [`Fence::request`].
+    pub(super) fn wait(&self, number: u64, now_ns: u64) -> Waiting<'_> {
+        self.waits.begin(number, now_ns)
+    }
+
+    /// Describes the changes and flushes that are not answered.
+    pub fn waits(&self) -> WaitReport {
+        self.waits.report()
     }
 
     /// Returns the longest time for which a present change is held.
     pub(super) fn held_ns(&self) -> u64 {
-        match self.held.load(Ordering::Relaxed) {
+        match self.waits().held {
             0 => 0,
             _ => SETTLE_NS,
         }

@@ -285,6 +285,12 @@ impl Fence {
         self.sent
     }
 
+    /// Number of copies of changes that ended connections have left within the settle time.
+    pub fn fences(&mut self, now_ns: u64) -> usize {
+        self.expire(now_ns);
+        self.fenced.len()
+    }
+
     /// Returns the time from which on no change of an ended connection can be executed any more.
     /// None: that is so now.
     pub fn settled_at(&mut self, now_ns: u64) -> Option<u64> {

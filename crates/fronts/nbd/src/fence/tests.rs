@@ -34,9 +34,9 @@ fn only_the_same_request_is_sent_again_until_its_old_copy_has_settled() {
     fence.answered(again);
     fence.answered(beside);
     assert_eq!(fence.begin(at(0), false, two, 12), Begin::Held(end), "its old copy may come");
-    assert_eq!(fence.settled_at(end - 1), Some(end));
+    assert_eq!((fence.settled_at(end - 1), fence.fences(end - 1)), (Some(end), 1));
     let _ = sent(fence.begin(at(0), false, two, end));
-    assert_eq!((fence.settled_at(end), fence.sent()), (None, 1));
+    assert_eq!((fence.settled_at(end), fence.fences(end), fence.sent()), (None, 0, 1));
 }
 
 #[test]

@@ -28,8 +28,8 @@ impl Wire for Cut {
         self.pipe.send(parts).await
     }
 
-    fn finish(&self) {
-        self.pipe.finish();
+    async fn finish(&self) {
+        self.pipe.finish().await;
     }
 
     fn shutdown(&self) {

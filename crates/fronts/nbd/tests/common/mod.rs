@@ -1,12 +1,16 @@
 //! The crate's server behind a pipe, and the handshake of its client.
 
-use block::{Memory, Part, Stack};
+mod send;
+
+use block::{Memory, Stack};
 use export::Export;
 use lane::Lane;
 use nbd::client::{Agreed, Negotiation, Wish};
 use nbd::{Exports, Options, Pipe, Wire, pipe, serve};
 use std::rc::Rc;
 use std::sync::Arc;
+
+pub(crate) use send::send;
 
 /// Serves a disk without time limits. Returns the client's end of a pipe of this capacity.
 pub(crate) fn serve_disk(lane: &Lane, disk: Stack, capacity: usize) -> Pipe {
@@ -43,12 +47,4 @@ pub(crate) async fn negotiate(wire: &Pipe, wish: Wish) -> Agreed {
             return agreed;
         }
     }
-}
-
-/// Sends bytes. Returns false if the other side has ended the connection.
-pub(crate) async fn send(wire: &Pipe, bytes: &[u8]) -> bool {
-    let memory = Arc::new(Memory::heap(bytes.len()));
-    memory.write(0, bytes);
-    let part = Part { memory, offset: 0, length: bytes.len() };
-    wire.send(&[part]).await.is_ok()
 }

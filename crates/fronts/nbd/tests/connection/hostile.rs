@@ -15,7 +15,7 @@ async fn pour(client: Client, greets: bool, bytes: Vec<u8>) {
     }
     let pouring = async {
         client.send(&bytes).await;
-        client.wire.finish();
+        client.wire.finish().await;
     };
     let hearing = async {
         let memory = Arc::new(block::Memory::heap(4096));

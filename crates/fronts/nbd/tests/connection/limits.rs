@@ -261,7 +261,7 @@ fn a_client_that_only_listens_gets_its_last_replies() {
     let (end, ()) = scene.play(async |client: Client| {
         client.go().await;
         client.send(&reads(50, 4096)).await;
-        client.wire.finish();
+        client.wire.finish().await;
         for _ in 0..50 {
             assert_eq!(client.reply().await.expect("a reply").error, 0);
         }

@@ -76,8 +76,8 @@ impl Wire for Counted {
         self.0.send(parts).await
     }
 
-    fn finish(&self) {
-        self.0.finish();
+    async fn finish(&self) {
+        self.0.finish().await;
     }
 
     fn shutdown(&self) {

@@ -4,9 +4,13 @@ use crate::client::{Client, request};
 use crate::scene::Scene;
 use ::tls::{ClientTls, Refusal, ServerTls, TlsWire};
 use authority::{Authority, EXPIRED, Side, VALID};
-use nbd::client::{Fault, Negotiation, Wish};
+use block::Memory;
+use lane::World;
+use nbd::client::{Agreed, Fault, Negotiation, Remote, Wish};
 use nbd::codec::*;
-use nbd::{End, Pipe};
+use nbd::{End, Pipe, Wire, pipe};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -371,4 +375,81 @@ fn the_client_sends_nothing_but_the_start_of_tls_unencrypted() {
     assert_eq!(result, Err(Fault::Nonsense("unencrypted bytes after the start of TLS")));
     let (_, result) = start(&server_that_answers(NBD_REP_INFO, &[]));
     assert!(matches!(result, Err(Fault::Nonsense(_))), "{result:?}");
+}
+
+#[test]
+fn the_server_announces_an_orderly_end_and_no_other() {
+    let ends: [(&[u8], bool); 2] =
+        [(&request(NBD_CMD_DISC, 0, 0, 0).encode(), true), (&[0; REQUEST_BYTES], false)];
+    for (last_bytes, is_orderly) in ends {
+        let (trust, last_bytes) = (Trust::new(), last_bytes.to_vec());
+        let tls = trust.client();
+        let (_, announced) = trust.scene(true).play(async move |client: Client| {
+            client.greet(BARE).await;
+            let client = protect(client, &tls).await.expect("both are trusted");
+            client.enter("disk").await;
+            client.send(&last_bytes).await;
+            assert_eq!(client.receive(1).await, None);
+            client.wire.has_ended()
+        });
+        assert_eq!(announced, is_orderly);
+    }
+    let trust = Trust::new();
+    let tls = trust.client();
+    let (end, announced) = trust.scene(true).play(async move |client: Client| {
+        client.greet(BARE).await;
+        let client = protect(client, &tls).await.expect("both are trusted");
+        assert_eq!(client.option(NBD_OPT_ABORT, &[]).await, [(NBD_REP_ACK, vec![])]);
+        assert_eq!(client.receive(1).await, None);
+        client.wire.has_ended()
+    });
+    assert_eq!((end, announced), (End::Disconnected, true));
+}
+
+#[test]
+fn a_server_that_stops_announces_it_once_all_is_answered() {
+    let trust = Trust::new();
+    let (scene, tls) = (trust.scene(true), trust.client());
+    let stop = scene.options.stop.clone();
+    let (end, announced) = scene.play(async move |client: Client| {
+        client.greet(BARE).await;
+        let client = protect(client, &tls).await.expect("both are trusted");
+        client.enter("disk").await;
+        assert_eq!(client.read(0, 512).await.0, 0);
+        stop.ask();
+        assert_eq!(client.receive(1).await, None);
+        client.wire.has_ended()
+    });
+    assert_eq!((end, announced), (End::Stopped, true));
+}
+
+#[test]
+fn the_client_of_an_export_announces_its_end() {
+    let trust = Trust::new();
+    let server = ServerTls::open(trust.directory.path(), true, true).expect("valid");
+    let tls = trust.client();
+    let mut world = World::chosen(1);
+    let lane = world.lane();
+    let (theirs, ours) = pipe(1 << 16);
+    let done = Rc::new(Cell::new(false));
+    let (flag, acting) = (done.clone(), lane.clone());
+    lane.spawn(async move {
+        let ours = TlsWire::new(ours, tls.session());
+        ours.handshake().await.expect("both are trusted");
+        let export = ExportInfo { bytes: 1 << 20, flags: NBD_FLAG_SEND_FLUSH };
+        let agreed = Agreed { export, sizes: None, structured: false, contexts: Vec::new() };
+        Remote::from_wire(&acting, ours, &agreed).leave();
+    })
+    .expect("room");
+    lane.spawn(async move {
+        let theirs = TlsWire::new(theirs, server.session());
+        theirs.handshake().await.expect("both are trusted");
+        let memory = Arc::new(Memory::heap(REQUEST_BYTES));
+        assert_eq!(theirs.receive(&memory, 0, REQUEST_BYTES).await, Ok(REQUEST_BYTES));
+        assert_eq!(theirs.receive(&memory, 0, 1).await, Ok(0));
+        flag.set(theirs.has_ended());
+    })
+    .expect("room");
+    assert!(world.run_until(|| done.get()), "the end is not announced");
+    world.abandon();
 }

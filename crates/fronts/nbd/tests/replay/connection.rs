@@ -195,7 +195,7 @@ async fn talk(client: &Pipe, bytes: &[u8], replies: &RefCell<Vec<u8>>) {
         let part = Part { memory, offset: 0, length: bytes.len() };
         // A server that has disconnected is detected later, by the missing reply.
         let _ = client.send(&[part]).await;
-        client.finish();
+        client.finish().await;
     };
     let replies_too = async {
         let memory = Arc::new(Memory::heap(8192));

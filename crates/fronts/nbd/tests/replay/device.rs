@@ -121,8 +121,8 @@ impl Wire for Late {
         Ok(())
     }
 
-    fn finish(&self) {
-        self.pipe.finish();
+    async fn finish(&self) {
+        self.pipe.finish().await;
     }
 
     fn shutdown(&self) {

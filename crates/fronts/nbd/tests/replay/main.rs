@@ -3,14 +3,16 @@
 //!
 //! To write missing seeds: `OVERDRIVE_WRITE_SEEDS=1 cargo test -p nbd --test replay`. To search
 //! further, run the fuzzer at the root of the workspace, with cargo-fuzz installed:
-//! `RUSTC_BOOTSTRAP=1 cargo fuzz run connection` (or `codec`, or `client`). The target `device` has
-//! the corpus of `client`: `cargo fuzz run device fuzz/corpus/client`.
+//! `RUSTC_BOOTSTRAP=1 cargo fuzz run connection` (or `codec`, `client`, `fence`, `tls`). The target
+//! `device` has the corpus of `client`: `cargo fuzz run device fuzz/corpus/client`.
 
 mod client;
 mod codec;
 mod connection;
 mod device;
+mod fence;
 mod seeds;
+mod tls;
 
 use lane::Random;
 use std::fs;
@@ -94,6 +96,8 @@ fn the_corpus_holds_what_clients_say() {
     holds("connection", seeds::connections());
     holds("codec", seeds::messages());
     holds("client", seeds::servers());
+    holds("fence", seeds::tables());
+    holds("tls", seeds::encrypted());
 }
 
 #[test]
@@ -117,4 +121,19 @@ fn devices_survive_the_corpus_and_its_mutations() {
     let mut succeeded = 0;
     mutations("client", 2_000, |input| succeeded += device::device(input));
     assert!(succeeded > 0, "no input is a server that answers a read");
+}
+
+#[test]
+fn fences_survive_the_corpus_and_its_mutations() {
+    mutations("fence", 2_000, fence::fence);
+}
+
+#[test]
+fn tls_survives_the_corpus_and_its_mutations() {
+    let mut received = Vec::new();
+    mutations("tls", 300, |input| received.push(tls::tls(input)));
+    // Bytes before a change arrive, and none after it.
+    assert!(received.contains(&0), "all inputs are harmless");
+    assert!(received.contains(&tls::DATA_BYTES), "no input is a handshake");
+    assert!(received.iter().any(|count| (1..tls::DATA_BYTES).contains(count)), "nothing is cut");
 }

@@ -2,6 +2,7 @@
 
 use crate::client::{READ_BYTES, STRUCTURED};
 use crate::connection::*;
+use crate::tls::{AFTER, CHANGES, HANDSHAKE};
 use nbd::codec::*;
 
 fn request(flags: u16, command: u16, offset: u64, length: u32) -> Vec<u8> {
@@ -255,4 +256,52 @@ pub(crate) fn servers() -> Vec<(String, Vec<u8>)> {
         ("errors", vec![vec![STRUCTURED, 5], handshake(true), errors]),
     ];
     named.into_iter().map(|(name, parts)| (name.to_owned(), parts.concat())).collect()
+}
+
+/// Stores into the table of a fence, as `crate::fence` applies them.
+pub(crate) fn tables() -> Vec<(String, Vec<u8>)> {
+    let stores = |now_ns: u64, stores: &[(u16, u64)]| {
+        let store =
+            |(word, value): &(u16, u64)| [&word.to_le_bytes()[..], &value.to_le_bytes()].concat();
+        [now_ns.to_le_bytes().to_vec(), stores.iter().flat_map(store).collect()].concat()
+    };
+    // The header, and the words of the first slots: range, length and state.
+    let (first, second) = (16, 20);
+    let named: [(&str, Vec<u8>); 8] = [
+        ("untouched", stores(10, &[])),
+        ("late", stores(1 << 50, &[])),
+        ("version", stores(10, &[(0, 0)])),
+        ("another-export", stores(10, &[(1, 5)])),
+        ("counters", stores(10, &[(6, 1), (7, u64::MAX), (8, u64::MAX), (9, u64::MAX)])),
+        ("ranges", stores(10, &[(first, u64::MAX), (first + 1, u64::MAX), (second, 1 << 20)])),
+        ("endless-fence", stores(10, &[(first + 2, u64::MAX), (second + 2, 2)])),
+        ("all-sent", stores(10, &(0..80).map(|slot| (18 + 4 * slot, 1)).collect::<Vec<_>>())),
+    ];
+    named.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
+}
+
+/// Attacks on a TLS wire, as `crate::tls` does them.
+pub(crate) fn encrypted() -> Vec<(String, Vec<u8>)> {
+    let hello = {
+        let body = [&[1, 0, 0, 0x2d, 3, 3][..], &[7; 32], &[0, 0, 2, 0x13, 1, 1, 0, 0, 0]].concat();
+        [&[0x16, 3, 1, 0, body.len() as u8][..], &body].concat()
+    };
+    let alert = [0x15, 3, 3, 0, 2, 1, 0];
+    let record = [&[0x17, 3, 3, 0, 0x40][..], &[9; 0x40]].concat();
+    let attack = |kind: u8, bytes: &[u8]| [&[kind, 5, 1][..], bytes].concat();
+    let change = |at: u16| [&at.to_le_bytes()[..], &[1]].concat();
+    let named = [
+        ("hello", attack(HANDSHAKE, &hello)),
+        ("plain", attack(HANDSHAKE, &request(0, NBD_CMD_READ, 0, 512))),
+        ("alert", attack(HANDSHAKE, &alert)),
+        ("endless-record", attack(HANDSHAKE, &[0x16, 3, 1, 0xff, 0xff])),
+        ("nothing-more", attack(AFTER, &[])),
+        ("plain-alert", attack(AFTER, &alert)),
+        ("record", attack(AFTER, &record)),
+        ("unchanged", attack(CHANGES, &[])),
+        ("changed-hello", attack(CHANGES, &change(40))),
+        ("changed-finished", attack(CHANGES, &change(300))),
+        ("changed-data", attack(CHANGES, &change(30_000))),
+    ];
+    named.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }

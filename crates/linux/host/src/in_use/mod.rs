@@ -36,7 +36,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 pub use finding::{Finding, Relation, Usage};
-pub use openers::{device_number, device_users, mount_points};
+pub use openers::{device_number, device_users, device_users_except, mount_points};
 
 /// Maximum number of devices that are followed.
 const STEPS_MAX: usize = 256;

@@ -77,9 +77,10 @@ fn mounted_elsewhere(parts: &[Part]) -> Vec<Usage> {
     users
 }
 
-/// Returns the programs that have one of these open, by any name below /dev, or by the given name.
+/// Returns the programs, except one, that have one of these open, by any name below /dev, or by the
+/// given name.
 /// Does not follow links to other paths, which might not answer.
-fn open_in(parts: &[Part]) -> Vec<u32> {
+fn open_in(parts: &[Part], except: u32) -> Vec<u32> {
     let is_part = |link: PathBuf| {
         let Ok(name) = fs::read_link(&link) else { return false };
         let device = name.starts_with("/dev/").then(|| device_number(&link)).flatten();
@@ -89,22 +90,26 @@ fn open_in(parts: &[Part]) -> Vec<u32> {
         let entries = fs::read_dir(format!("/proc/{process}/fd")).ok().into_iter().flatten();
         entries.flatten().any(|entry| is_part(entry.path()))
     };
-    let own = std::process::id();
-    processes().filter(|process| *process != own).filter(has).collect()
+    processes().filter(|process| *process != except).filter(has).collect()
 }
 
 /// Finds the users of a block device, of its partitions, and of its disk if it is a partition.
 /// Empty: this process can see no users. `node` is its name in /dev.
 pub fn device_users(device: u64, node: &Path) -> Vec<Finding> {
+    device_users_except(device, node, std::process::id())
+}
+
+/// Finds users as [`device_users`] does, but leaves this process out instead of the calling one.
+pub fn device_users_except(device: u64, node: &Path, except: u32) -> Vec<Finding> {
     let parts = parts_of(device, node);
     let mut users = find_above(device);
     let own = |usage| Finding::of(Relation::Itself, usage);
     users.extend(mounted_elsewhere(&parts).into_iter().map(own));
     // A mount does not appear as an open file, so nothing is reported twice.
     let open = |process: u32| Usage::Open(name_of(process));
-    users.extend(open_in(&parts).into_iter().map(|process| own(open(process))));
+    users.extend(open_in(&parts, except).into_iter().map(|process| own(open(process))));
     if let Some(disk) = sysfs::disk_of(device).and_then(Part::of) {
-        let processes = open_in(std::slice::from_ref(&disk));
+        let processes = open_in(std::slice::from_ref(&disk), except);
         let part = |process| Finding::of(Relation::Disk(disk.node.clone()), open(process));
         users.extend(processes.into_iter().map(part));
     }

@@ -4,11 +4,13 @@
 //! It uses the protocol of `nbd::client`, without structured replies. It can block or busy-wait,
 //! and keep a window of reads under way or offer a fixed load independent of the answers.
 
+mod encrypted;
 mod null;
 mod paced;
 mod pipeline;
 mod replay;
 
+pub(crate) use encrypted::EncryptedClient;
 pub(crate) use null::NullServer;
 pub(crate) use paced::Paced;
 pub(crate) use pipeline::{Run, Window};

@@ -3,7 +3,7 @@
 use super::dice::Dice;
 use super::{EngineSetup, Limits, Mix, WINDOW_SHARES};
 use crate::model::Model;
-use block::{Discard, Durability, Fua, WriteMode};
+use block::{Compress, Discard, Durability, Fua, WriteMode};
 use cache::Format;
 use policy::Kind;
 
@@ -78,6 +78,7 @@ pub(super) fn engine(dice: &mut Dice, small: bool) -> EngineSetup {
         readers: 0,
         stream_blocks_max: u32::MAX,
         keeps_clean: true,
+        compress: Compress::Off,
     }
 }
 

@@ -10,7 +10,7 @@ mod volume;
 mod writeback;
 
 use crate::model::{Faults, Model};
-use block::{Durability, WriteMode};
+use block::{Compress, Durability, WriteMode};
 use cache::Format;
 use dice::Dice;
 use lane::Random;
@@ -71,6 +71,8 @@ pub struct EngineSetup {
     pub fill_cost_ns: u64,
     /// Whether a process that takes over keeps clean blocks.
     pub keeps_clean: bool,
+    /// Whether evicted blocks are compressed.
+    pub compress: Compress,
 }
 
 /// Frequency of each kind of operation, as weights.
@@ -218,6 +220,7 @@ impl Setup {
         setup.model.answers_now =
             !setup.faults.may_hang() && Random::new(seed ^ 0xa25_0e40).one_in(8);
         Dice(Random::new(seed ^ 0x0d12_ec70)).plan_direct_writes(&mut setup);
+        Dice(Random::new(seed ^ 0x00c0_39e5)).plan_compression(&mut setup);
         setup
     }
 

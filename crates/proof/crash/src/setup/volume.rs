@@ -2,7 +2,7 @@
 
 use super::dice::Dice;
 use super::{Setup, WINDOW_SHARES};
-use block::WriteMode;
+use block::{Compress, WriteMode};
 use cache::Format;
 
 impl Dice {
@@ -57,6 +57,31 @@ impl Dice {
         engine.dirty_age_ns = self.pick(&[engine.dirty_age_ns, 50_000_000]);
         setup.takeovers = setup.takeovers.max(self.number_between(1, 3));
         setup.takeover_one_in = setup.takeover_one_in.min(self.pick(&[40, 100, 300]));
+    }
+
+    /// In one history of eight, evicted blocks are compressed, and the cache is much smaller than
+    /// the volume. In a third of these, the disk answers immediately, so that reads may bypass the
+    /// cache.
+    pub(super) fn plan_compression(&mut self, setup: &mut Setup) {
+        if !self.0.one_in(8) {
+            return;
+        }
+        let engine = &mut setup.engine;
+        engine.compress = Compress::Lz4;
+        engine.slots = engine.shards * self.number_between(3, 5);
+        (engine.slots_least, engine.slots_max) = (engine.slots, engine.slots);
+        engine.dirty_blocks_max = self.number_between(2, engine.slots / 2);
+        engine.mode = self.pick(&[WriteMode::BackNow, WriteMode::Through, engine.mode]);
+        engine.dirty_age_ns = self.pick(&[50_000, engine.dirty_age_ns]);
+        engine.fill_cost_ns = 0;
+        setup.mix.read = setup.mix.read.max(self.number_between(4, 12));
+        setup.hot_one_in = setup.hot_one_in.max(2);
+        if !setup.faults.may_hang() && self.0.one_in(3) {
+            setup.model.answers_now = true;
+            setup.engine.mode = self.pick(&[WriteMode::BackNow, WriteMode::Through]);
+            setup.bypasses = self.pick(&[6, 20, 40]);
+            setup.lanes = setup.lanes.max(2);
+        }
     }
 
     /// Half of the histories start with another share of the policy's window, and half of these

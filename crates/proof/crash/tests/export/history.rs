@@ -14,6 +14,8 @@ pub(crate) struct Tally {
     pub(crate) answers: u64,
     pub(crate) cuts: u64,
     pub(crate) kills: u64,
+    /// Kills of daemons that read the answers of an earlier one.
+    pub(crate) kills_of_readers: u64,
     pub(crate) restarts: u64,
     pub(crate) held: u64,
     pub(crate) resent: u64,
@@ -95,7 +97,13 @@ impl History<'_> {
         self.server.pass(self.now_ns, &mut self.random);
         match self.random.below(40) {
             0..=7 => self.write(),
-            8..=17 => self.send(),
+            8..=16 => self.send(),
+            17 => {
+                self.send();
+                if self.random.one_in(3) {
+                    self.kill()?;
+                }
+            }
             18..=23 => self.serve(),
             24..=31 => self.receive()?,
             32..=33 => self.send_flush()?,
@@ -274,9 +282,19 @@ impl History<'_> {
             blocks.iter_mut().for_each(|block| block.known = None);
         }
         self.flush = None;
-        let fence = Fence::adopt(&self.memory, EXPORT, self.now_ns);
-        self.fence = fence.ok_or("the table is refused")?;
-        self.read_old_answers();
+        self.adopt()?;
+        let mut link = self.changes_link.take();
+        while self.random.one_in(4) {
+            // The next daemon is killed while it reads.
+            self.tally.kills_of_readers += 1;
+            self.read_old_answers(link.as_mut());
+            self.adopt()?;
+        }
+        self.read_old_answers(link.as_mut());
+        if let Some(link) = link {
+            self.server.end(link, self.now_ns, &mut self.random);
+        }
+        self.fence.changes_end(self.now_ns);
         // An anchor whose server does not answer is given up.
         let is_alive = |anchor: &Connection| anchor.life == self.server.life;
         match self.anchor.take().filter(|anchor| is_alive(anchor) && !self.random.one_in(4)) {
@@ -298,10 +316,16 @@ impl History<'_> {
         }
     }
 
+    fn adopt(&mut self) -> Result<(), String> {
+        let fence = Fence::adopt(&self.memory, EXPORT, self.now_ns);
+        self.fence = fence.ok_or("the table is refused")?;
+        Ok(())
+    }
+
     /// Reads the answers on the connection of the killed daemon, to the end or until patience is
     /// over.
-    fn read_old_answers(&mut self) {
-        let Some(mut link) = self.changes_link.take() else { return };
+    fn read_old_answers(&mut self, link: Option<&mut Connection>) {
+        let Some(link) = link else { return };
         if self.random.one_in(3) {
             // The killed daemon has received an answer, and has not handled it.
             let _ = next(&mut link.answers);
@@ -310,15 +334,14 @@ impl History<'_> {
             // The last request is incomplete.
             link.requests.pop();
         }
-        let patience = self.random.below(20);
+        // A server that does nothing for a while leaves all requests for later.
+        let patience = if self.random.one_in(3) { 0 } else { self.random.below(20) };
         for _ in 0..patience {
-            self.server.serve(&mut link, &mut self.random);
+            self.server.serve(link, &mut self.random);
             if let Some(Answer::Change { slot }) = next(&mut link.answers) {
                 self.fence.answered_earlier(slot);
             }
         }
-        self.server.end(link, self.now_ns, &mut self.random);
-        self.fence.changes_end(self.now_ns);
     }
 }
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use wire::Wire;
 
-pub(crate) use mountpoint::{abort, is_mounted};
+pub(crate) use mountpoint::{abort, is_mounted, mount_directly, mountpoint, unmount_directly};
 
 /// Pause after a holder could not be started, in nanoseconds.
 const HOLDER_PAUSE_NS: u64 = 5_000_000_000;

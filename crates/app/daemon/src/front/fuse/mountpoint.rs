@@ -1,6 +1,7 @@
 //! The directory that a mount covers.
 
 use super::fusermount;
+use crate::broker;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -43,15 +44,22 @@ impl Mountpoint {
         &self.0
     }
 
-    /// Mounts there; returns the connection.
+    /// Mounts there; returns the connection. If this process is confined, its broker mounts.
     ///
     /// # Errors
     /// FUSE is missing, mounting is not permitted, or there is no such directory: a
     /// sentence with a correction.
     pub(super) fn mount(&self) -> Result<OwnedFd, Failure> {
+        match broker::present() {
+            Some(broker) => broker.mount(&self.0),
+            None => self.mount_directly(),
+        }
+    }
+
+    fn mount_directly(&self) -> Result<OwnedFd, Failure> {
         if is_mounted(&self.0) {
             // The server has died without a holder: all users of the mount get errors already.
-            let _ = self.detach();
+            let _ = self.unmount_directly(true);
         }
         let path = &self.0;
         match fs::symlink_metadata(path) {
@@ -128,16 +136,26 @@ impl Mountpoint {
     /// # Errors
     /// It is in use, or something else is mounted there.
     pub(super) fn unmount(&self) -> io::Result<()> {
-        self.unmount_by(UnmountFlags::empty(), false)
+        self.unmount_by(false)
     }
 
     /// Removes its name. Processes that have its files open keep them, and get errors once the
     /// server has ended.
     pub(super) fn detach(&self) -> io::Result<()> {
-        self.unmount_by(UnmountFlags::DETACH, true)
+        self.unmount_by(true)
     }
 
-    fn unmount_by(&self, flags: UnmountFlags, lazily: bool) -> io::Result<()> {
+    fn unmount_by(&self, lazily: bool) -> io::Result<()> {
+        match broker::present() {
+            Some(broker) => {
+                broker.unmount(&self.0, lazily).map_err(|failure| io::Error::other(failure.message))
+            }
+            None => self.unmount_directly(lazily),
+        }
+    }
+
+    fn unmount_directly(&self, lazily: bool) -> io::Result<()> {
+        let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
         match rustix::mount::unmount(&self.0, UnmountFlags::NOFOLLOW | flags) {
             Err(Errno::PERM) => fusermount::unmount(&self.0, lazily),
             done => Ok(done?),
@@ -149,6 +167,30 @@ impl Mountpoint {
         // Only the name is left.
         let _ = fs::remove_dir(&self.0);
     }
+}
+
+/// Returns the directory of a mount as its mountpoint is known: its path without links. None: there
+/// can be no mount.
+pub(crate) fn mountpoint(path: &Path) -> Option<PathBuf> {
+    Mountpoint::find(path).ok().map(|found| found.0)
+}
+
+/// Mounts on a directory in this process, which is not confined; returns the connection.
+///
+/// # Errors
+/// As [`Mountpoint::mount`].
+pub(crate) fn mount_directly(path: &Path) -> Result<OwnedFd, Failure> {
+    Mountpoint::find(path)?.mount_directly()
+}
+
+/// Unmounts a directory in this process, which is not confined. If `lazily`, the mount's name is
+/// removed even if it is in use.
+///
+/// # Errors
+/// It is in use, or something else is mounted there.
+pub(crate) fn unmount_directly(path: &Path, lazily: bool) -> io::Result<()> {
+    let found = Mountpoint::find(path).map_err(|failure| io::Error::other(failure.message))?;
+    found.unmount_directly(lazily)
 }
 
 /// Whether a file system of ours is mounted there, by the list of mounts: access to the mount would

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use tls::ServerTls;
 
 pub(crate) use direct::KernelNbd;
+pub(crate) use refusals::tls_refused;
 
 /// Maximum number of connections of a listener; a further one is closed immediately.
 const CONNECTIONS_MAX: usize = 128;

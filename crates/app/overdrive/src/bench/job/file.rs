@@ -188,7 +188,7 @@ mod tests {
             ("[[load]]\nreads = 101", "'101': write 0 to 100"),
             ("[[load]]\nreads = -1", "'-1': write 0 to 100"),
             ("[[load]]\nrate = 99999999999999999999", "write 1 to 10000000"),
-            ("[[load]]\ntime = 5", "write it like 500us, 2ms or 5s"),
+            ("[[load]]\ntime = 5", "write it like 500us, 2ms, 5s, 10min or 1h"),
             ("[[load]]\ntime = \"0s\"", "time in [[load]]: write more than 0"),
             ("[[load]]\nspan = 0", "span in [[load]]: write more than 0"),
             ("[[load]]\nflush = 1", "flush in [[load]]: write true or false"),

@@ -5,7 +5,8 @@ use super::time;
 use block::Size;
 use cache::{Counters, Histograms};
 use daemon::control::statistics::{
-    Backing, ConfinedFiles, Curve, Guard, Member, Model, Point, Policy, Process, Queue, Statistics,
+    Backing, ConfinedFiles, Curve, Export, Guard, Member, Model, Point, Policy, Process, Queue,
+    Statistics,
 };
 use report::terminal::{Column, Fit, Line, Look, Span, Table};
 
@@ -55,6 +56,7 @@ pub(super) fn lines(stats: &Statistics, all: bool, width: Option<usize>) -> Vec<
         true => cache_lines(&mut out, stats, all),
         false => backing_lines(&mut out, &stats.backing),
     }
+    stats.export.iter().for_each(|export| export_line(&mut out, export, all));
     polling_line(&mut out, &stats.process);
     member_lines(&mut out, &stats.members);
     let state = Span::new(look_of(stats.state), stats.state.word());
@@ -68,6 +70,31 @@ pub(super) fn lines(stats: &Statistics, all: bool, width: Option<usize>) -> Vec<
         counter_lines(&mut out, &stats.counters);
     }
     out.lines
+}
+
+fn export_line(out: &mut Lines, export: &Export, all: bool) {
+    if export.unanswered + export.fences == 0 && !all {
+        return;
+    }
+    let waits_for = match export.waits_for.as_deref() {
+        Some("connection") => ", which waits for a connection",
+        Some("hold") => ", which is held because of an old copy",
+        Some("room") => ", which waits until fewer are sent",
+        _ => "",
+    };
+    let oldest = match export.unanswered {
+        0 => String::new(),
+        _ => format!(", the oldest for {}{waits_for}", time(export.oldest_ns)),
+    };
+    let fences = match export.fences {
+        0 => String::new(),
+        fences => format!(
+            "; {fences} old copies of changes may be executed for {}, {} changes are held for them",
+            time(export.settled_in_ns),
+            export.held
+        ),
+    };
+    out.push(format!("export    {} requests without an answer{oldest}{fences}", export.unanswered));
 }
 
 fn cache_lines(out: &mut Lines, stats: &Statistics, all: bool) {
@@ -251,7 +278,8 @@ fn confinement_line(out: &mut Lines, process: &Process) {
         ConfinedFiles::Partly => Some("files (partly)"),
         ConfinedFiles::Yes => Some("files"),
     };
-    let confined: Vec<_> = calls.into_iter().chain(files).collect();
+    let rights = process.confined.rights.then_some("capabilities");
+    let confined: Vec<_> = calls.into_iter().chain(files).chain(rights).collect();
     let confined = if confined.is_empty() { "no".into() } else { confined.join(", ") };
     out.push(format!("confined  {confined}"));
 }
@@ -369,6 +397,30 @@ fn member_lines(out: &mut Lines, members: &[Member]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_that_wait_for_an_export_are_shown_with_the_reason() {
+        let shown = |export: Export, all| {
+            let stats = Statistics { export: Some(export), ..Statistics::default() };
+            let lines = lines(&stats, all, None);
+            let text: Vec<String> = lines.iter().map(Line::to_string).collect();
+            text.into_iter().find(|line| line.starts_with("export"))
+        };
+        let second = 1_000_000_000;
+        assert_eq!(shown(Export::default(), false), None);
+        assert!(shown(Export::default(), true).is_some_and(|line| line.contains(" 0 requests")));
+        let held = Export {
+            unanswered: 3,
+            held: 2,
+            oldest_ns: 12 * second,
+            waits_for: Some("hold".to_owned()),
+            fences: 1,
+            settled_in_ns: 18 * second,
+        };
+        let line = shown(held, false).expect("some wait");
+        let parts = ["3 requests", "for 12", "an old copy; 1 old", "for 18", "2 changes are held"];
+        assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+    }
 
     #[test]
     fn a_lower_limit_of_dirty_data_comes_with_its_reason() {

@@ -39,21 +39,6 @@ fn a_device_is_a_disk_with_a_volatile_cache() {
 }
 
 #[test]
-fn the_daemon_of_a_device_has_given_up_system_calls() {
-    let Some(disk) = Disk::with_tools(16, &[]) else { return };
-    disk.attach();
-    for _ in 0..2 {
-        crate::confined::assert_filtered(disk.daemon());
-        let stats = disk.home.overdrive(&["volume", "stats", &disk.name, "--json"]);
-        let stats = stats.json("overdrive.volume-stats/1");
-        let confined = &stats["process"]["confined"];
-        assert_eq!(*confined, serde_json::json!({ "calls": true, "files": "no" }));
-        disk.home.overdrive(&["upgrade"]).well();
-    }
-    disk.detach().well();
-}
-
-#[test]
 fn what_was_never_synced_is_on_the_image_after_a_detach() {
     let Some(disk) = Disk::with_tools(32, &["dd", "cmp"]) else { return };
     let device = disk.attach_with(&["--write", "back-now"]);

@@ -2,6 +2,7 @@
 
 mod absent;
 mod attached;
+mod broker;
 mod claimed;
 mod faces;
 mod killed;

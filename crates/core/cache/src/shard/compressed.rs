@@ -1,0 +1,321 @@
+//! The compressed tier in the decisions of a shard: which evicted blocks enter it, and when they
+//! leave it.
+
+use super::{Fetch, Look, Shard};
+use crate::admission::{Candidate, Origin, Rules};
+use crate::arena::{Header, State};
+use crate::blocks::{bits, share};
+use crate::compressed::codec::Encoding;
+use crate::compressed::decoder::Decoder;
+use crate::compressed::{Copies, Ticket};
+use crate::planted::{Bug, planted};
+use alloc::vec::Vec;
+use block::Extent;
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+use policy::Hash;
+
+/// Slots are freed ahead of need while fewer than one in this number are free ...
+const FREE_ONE_IN: u32 = 64;
+/// ... but no more than this number.
+const FREE_MAX: u32 = 256;
+/// Pages that are evicted at most to store one block.
+const EVICTIONS_MAX: u32 = 4;
+
+/// Blocks that are copied out to be compressed.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) tickets: Vec<Ticket>,
+    /// Their bytes, one behind the other.
+    pub(crate) data: Vec<u8>,
+}
+
+impl Batch {
+    /// Returns each block's ticket and bytes.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (Ticket, &[u8])> {
+        let block_bytes = self.data.len().checked_div(self.tickets.len()).unwrap_or(1);
+        self.tickets.iter().copied().zip(self.data.chunks_exact(block_bytes.max(1)))
+    }
+}
+
+impl Shard {
+    /// Free slots that are kept for misses while blocks are compressed.
+    fn free_wanted(&self) -> u32 {
+        (self.slots / FREE_ONE_IN).clamp(1, FREE_MAX)
+    }
+
+    /// Notes whether blocks should be evicted ahead of need, and compressed.
+    #[inline]
+    pub(super) fn note_free_slots(&self) {
+        let is_due = self.tier.is_open() && self.free.length < self.free_wanted().div_ceil(2);
+        self.compression_due.store(is_due, Ordering::Relaxed);
+    }
+
+    /// Free slots that a block may take without evicting another one.
+    #[inline]
+    pub(super) fn free_slots(&self) -> u32 {
+        match self.tier.is_open() {
+            true => self.free.length.saturating_sub(self.free_wanted()),
+            false => self.free.length,
+        }
+    }
+
+    /// Maximum number of slots for the tier: half of those that are not dirty.
+    fn compressed_pages_max(&self) -> u32 {
+        self.available() / 2
+    }
+
+    /// Releases the oldest page of a tier that is not used any more. Returns whether there was one.
+    pub(crate) fn shrink_tier(&mut self) -> bool {
+        let shrinks = self.tier.evict_oldest(&self.arena, self.base, None);
+        self.return_pages();
+        if !shrinks {
+            self.tier.close();
+        }
+        shrinks
+    }
+
+    /// Removes a block from the tier, because it is cached uncompressed.
+    #[inline]
+    pub(super) fn forget_compressed(&mut self, block: u64) {
+        if !self.tier.is_idle() {
+            self.tier.forget(block);
+            self.return_pages();
+        }
+    }
+
+    /// Removes a block from the tier, because it is changed.
+    #[inline]
+    pub(super) fn outdate_compressed(&mut self, block: u64) {
+        if !planted(Bug::KeepCompressed) {
+            self.forget_compressed(block);
+        }
+    }
+
+    /// Removes blocks of one region from the tier, because they are changed.
+    pub(super) fn outdate_all_compressed(&mut self, blocks: Range<u64>) {
+        if !self.tier.is_idle() && !planted(Bug::KeepCompressed) {
+            self.tier.forget_all(blocks);
+            self.return_pages();
+        }
+    }
+
+    /// Puts the slots that the tier has released into the list of free ones.
+    fn return_pages(&mut self) {
+        while let Some(slot) = self.tier.take_released() {
+            self.links.push_back(&mut self.free, slot);
+        }
+        self.count_tier();
+    }
+
+    fn count_tier(&self) {
+        self.note_free_slots();
+        self.counters.blocks_held.set(self.held().into());
+        self.counters.compressed_blocks.set(self.tier.held().into());
+        self.counters.compressed_slots.set(self.tier.pages().into());
+    }
+
+    /// Evicts up to `blocks_max` clean blocks ahead of need, and copies those that may be
+    /// compressed into an empty batch. They are stored or given up by [`Shard::store_compressed`].
+    /// Returns the number of evicted blocks.
+    pub(crate) fn begin_compression(&mut self, blocks_max: usize, batch: &mut Batch) -> usize {
+        self.tier.open();
+        self.adapt();
+        let mut evicted = 0;
+        while self.free.length < self.free_wanted() && evicted < blocks_max {
+            let Some(slot) = self.take_least_wanted().or_else(|| self.take_copied(batch)) else {
+                break;
+            };
+            self.links.push_back(&mut self.free, slot);
+            evicted += 1;
+        }
+        self.count_tier();
+        evicted
+    }
+
+    /// Takes the slot that the policy evicts, in no list and empty. Its block is copied into the
+    /// batch, if it may be compressed.
+    fn take_copied(&mut self, batch: &mut Batch) -> Option<u32> {
+        // No block is about to be cached: none is compared with the victim.
+        let slot = self.next_victim(Hash::of(u64::MAX))?;
+        let header = self.header(slot);
+        if self.may_compress(&header)
+            && let Some(ticket) = self.tier.begin(header.block)
+        {
+            batch.tickets.push(ticket);
+            let start = batch.data.len();
+            batch.data.resize(start + self.arena.slot_bytes(), 0);
+            self.arena.read_bytes(self.base + slot, 0, &mut batch.data[start..]);
+        }
+        self.evict(slot);
+        Some(slot)
+    }
+
+    /// Whether a slot has all of its block, equal to the backing: not while the backing may show a
+    /// change of it that is not answered.
+    fn may_compress(&self, header: &Header) -> bool {
+        header.state == State::Clean
+            && header.mask == 0xff
+            && !self.write_through.meet(header.block, 1)
+    }
+
+    /// Ends the compression of a block: stores it, unless it did not become small enough, or a
+    /// change has cancelled it, or it is cached again.
+    pub(crate) fn store_compressed(
+        &mut self,
+        ticket: Ticket,
+        encoded: Option<(Encoding, &[u8])>,
+        took_ns: u64,
+    ) {
+        self.counters.compression_ns.add(took_ns);
+        let Some(block) = self.tier.end(ticket) else { return };
+        let Some((encoding, data)) = encoded else {
+            return self.counters.compressed_refused.add(1);
+        };
+        if !self.make_compressed_room(data.len()) {
+            return;
+        }
+        self.tier.store(&self.arena, self.base, block, encoding, data);
+        self.counters.compressed_stored.add(1);
+        self.count_tier();
+    }
+
+    /// Makes room for an object of this many bytes. Returns false if there is none.
+    fn make_compressed_room(&mut self, bytes: usize) -> bool {
+        for _ in 0..EVICTIONS_MAX {
+            if self.tier.is_full() {
+                if !self.turn_oldest_page() {
+                    return false;
+                }
+                continue;
+            }
+            if !self.tier.needs_page(bytes) {
+                return true;
+            }
+            let may_grow = self.tier.pages() < self.compressed_pages_max();
+            let has_grown = may_grow && self.add_page();
+            if !has_grown && !self.turn_oldest_page() {
+                return false;
+            }
+        }
+        !self.tier.is_full() && !self.tier.needs_page(bytes)
+    }
+
+    fn add_page(&mut self) -> bool {
+        let Some(slot) = self.links.pop_front(&mut self.free) else { return false };
+        self.tier.add_page(slot);
+        true
+    }
+
+    /// Releases the oldest page, and stores those of its blocks again that were read since they
+    /// were stored.
+    fn turn_oldest_page(&mut self) -> bool {
+        let mut again = core::mem::take(&mut self.turned);
+        again.clear();
+        let turned = self.tier.evict_oldest(&self.arena, self.base, Some(&mut again));
+        self.return_pages();
+        for (object, data) in again.iter() {
+            if self.tier.is_full() || self.tier.needs_page(data.len()) && !self.add_page() {
+                break;
+            }
+            self.tier.store(&self.arena, self.base, object.block, object.encoding, data);
+        }
+        self.turned = again;
+        turned
+    }
+
+    /// Takes the slot of the tier's oldest page, in no list and empty.
+    pub(super) fn take_page(&mut self) -> Option<u32> {
+        self.tier.evict_oldest(&self.arena, self.base, None);
+        self.return_pages();
+        self.pop_free()
+    }
+
+    /// Takes the slot of a page of a tier that is larger than it may be, because more slots are
+    /// dirty than before.
+    pub(super) fn take_excess_page(&mut self) -> Option<u32> {
+        let is_too_large = self.tier.pages() > self.compressed_pages_max();
+        if is_too_large { self.take_page() } else { None }
+    }
+
+    /// Decides about a read whose missing blocks, from the first to the last, are all in the tier,
+    /// and that [`Shard::try_hit`] has not answered: it is a fetch that the tier answers. Blocks
+    /// are cached uncompressed again at their second read.
+    pub(super) fn look_compressed(
+        &mut self,
+        rules: Rules,
+        at: &Extent,
+        from: u64,
+        to: u64,
+        present: bool,
+    ) -> Look {
+        let (mut is_hot, mut used) = (false, 0);
+        for block in from..=to {
+            if self.tier.has(block) {
+                is_hot |= self.tier.note_use(block);
+                used += 1;
+            }
+        }
+        self.count_compressed_hit(at, used);
+        let span = (to - from + 1) as u32;
+        let keep = is_hot && !self.write_through.meet(from, span) && {
+            let mut candidate = Candidate::new(rules, Origin::Read);
+            candidate.is_wanted = self.policy_admits_any(from..=to);
+            candidate.is_admitted()
+        };
+        let mut fetch = self.begin_fetch(at, from, to, keep);
+        fetch.is_compressed = true;
+        if present {
+            self.mark_held(&fetch, from..=to);
+        }
+        Look::Fetch(fetch)
+    }
+
+    /// Copies the bytes of a block of a read to the decoder, after those of `before` blocks, if the
+    /// tier has it and it was not read since it was stored.
+    #[inline]
+    pub(super) fn try_compressed(&mut self, block: u64, before: u64, decoder: &Decoder) -> bool {
+        if self.tier.held() == 0 || !self.tier.is_unused(block) {
+            return false;
+        }
+        let mut copies = if before == 0 { decoder.begin() } else { decoder.copies() };
+        self.tier.note_use(block);
+        self.tier.copy(&self.arena, self.base, block, &mut copies)
+    }
+
+    /// Counts a read of which all is held, and some blocks only in the tier.
+    pub(super) fn count_compressed_hit(&mut self, at: &Extent, blocks: u64) {
+        let _ = self.count_hit(at);
+        self.counters.compressed_hits.add(1);
+        self.counters.compressed_used.add(blocks);
+    }
+
+    /// Copies the compressed blocks of a fetch. Returns false if one is neither there nor in memory
+    /// any more.
+    pub(crate) fn copy_compressed(
+        &self,
+        fetch: &Fetch,
+        blocks: Range<u64>,
+        into: &mut Copies,
+    ) -> bool {
+        blocks.into_iter().all(|block| {
+            let (sector, sectors, _) = share(&fetch.at, block);
+            let wanted = bits(sector, sectors);
+            self.tier.copy(&self.arena, self.base, block, into)
+                || self.fills.mark(fetch.id, block, wanted) == wanted
+        })
+    }
+
+    /// Whether the tier has this block, or is about to.
+    pub(super) fn is_compressed(&self, block: u64) -> bool {
+        !self.tier.is_idle() && self.tier.has_or_awaits(block)
+    }
+
+    /// Checks the tier. For the laboratory.
+    pub(super) fn check_tier(&self) {
+        self.tier.check(|block| self.current(block).is_some());
+        for block in self.tier.blocks() {
+            assert!(!self.zeroes.cover(block), "block {block} is compressed and zeroed");
+        }
+    }
+}

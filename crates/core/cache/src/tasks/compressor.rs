@@ -1,0 +1,79 @@
+//! Compression of evicted blocks: a fixed task on every lane that frees slots ahead of need. A miss
+//! that finds no free slot evicts a block itself, uncompressed, and waits for no compression.
+
+use crate::compressed::codec::Encoder;
+use crate::handle::Handle;
+use crate::shard::Batch;
+use crate::shard::shards::ShardEntry;
+use block::Compress;
+use core::sync::atomic::Ordering;
+use lane::Cost;
+
+/// Maximum number of blocks that are copied in one section, and wait to be compressed.
+const BATCH_BLOCKS_MAX: usize = 8;
+
+/// The task.
+pub(crate) async fn run(handle: &Handle) {
+    let shared = &handle.shared;
+    let block_bytes = shared.arena.slot_bytes();
+    let bytes_max = block_bytes * shared.settings.compressed_percent_max as usize / 100;
+    let mut encoder = Encoder::new(block_bytes, bytes_max);
+    let mut batch = Batch::default();
+    loop {
+        let seen = shared.compression.work.seen();
+        if shared.tasks.are_stopping() {
+            return;
+        }
+        let setting = shared.settings.compress();
+        let mut worked = false;
+        for entry in shared.shards.iter() {
+            if setting == Compress::Off {
+                worked |= handle.shrink_tier(entry).await;
+            } else if shared.compression.is_on(setting) {
+                worked |= handle.compress(entry, &mut encoder, &mut batch).await;
+            }
+        }
+        if !worked {
+            shared.compression.work.after(seen).await;
+        }
+    }
+}
+
+impl Handle {
+    /// Wakes a task to compress blocks, if a shard is short of free slots.
+    #[inline]
+    pub(crate) fn wake_compressor(&self, entry: &ShardEntry) {
+        let shared = &self.shared;
+        let is_due = entry.compression_due.load(Ordering::Relaxed);
+        if is_due && shared.compression.is_on(shared.settings.compress()) {
+            shared.compression.work.notify_one();
+        }
+    }
+
+    /// Evicts and compresses some blocks of a shard. Returns whether there were any.
+    async fn compress(&self, entry: &ShardEntry, encoder: &mut Encoder, batch: &mut Batch) -> bool {
+        self.lane.turn().await;
+        batch.tickets.clear();
+        batch.data.clear();
+        let evicted = entry.shard.with(|shard| shard.begin_compression(BATCH_BLOCKS_MAX, batch));
+        for (ticket, block) in batch.blocks() {
+            // Requests go first.
+            self.lane.rest().await;
+            let begun = self.lane.stopwatch_ns();
+            let encoded = encoder.encode(block);
+            let took_ns = self.lane.stopwatch_ns().saturating_sub(begun);
+            self.lane.charge(Cost::Fill, 1);
+            entry.shard.with(|shard| shard.store_compressed(ticket, encoded, took_ns));
+        }
+        evicted > 0
+    }
+
+    /// Releases a page of the tier, which is off. Returns whether there was one.
+    async fn shrink_tier(&self, entry: &ShardEntry) -> bool {
+        if entry.counters.compressed_slots.get() == 0 {
+            return false;
+        }
+        self.lane.rest().await;
+        entry.shard.with(|shard| shard.shrink_tier())
+    }
+}

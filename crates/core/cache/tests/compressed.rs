@@ -1,0 +1,216 @@
+//! The compressed tier: evicted blocks are answered from memory, never as they were before a
+//! change, and the tier gives way to writes.
+
+mod common;
+
+use block::{Block, Buf, Compress, Extent, Memory, Ram, Request, Stack, WriteMode};
+use cache::{Arena, Cache, Changes, Counters, Settings, Shared};
+use common::geometry;
+use lane::{Lane, Prices, Random, World};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const GRAIN: u32 = 512;
+const BLOCK_BYTES: usize = 4096;
+const SLOTS: u32 = 1 << 10;
+/// More than the slots, fewer than fit compressed.
+const BLOCKS: u64 = 1400;
+
+/// Returns the contents of a block after its `version`th change: they compress to a third.
+fn contents(block: u64, version: u64) -> Vec<u8> {
+    let mut random = Random::new(block << 8 | version);
+    let mut bytes = format!("version {version} of block {block}. ").repeat(200).into_bytes();
+    bytes.truncate(BLOCK_BYTES);
+    for word in bytes[..BLOCK_BYTES / 3].chunks_exact_mut(8) {
+        word.copy_from_slice(&random.below(u64::MAX).to_le_bytes());
+    }
+    bytes
+}
+
+struct Scene {
+    world: World,
+    lane: Lane,
+    cache: Cache,
+    stack: Stack,
+    shared: Arc<Shared>,
+}
+
+fn scene(compress: Compress) -> Scene {
+    let mut world = World::timed(Prices::default());
+    let lane = world.lane();
+    let geometry = geometry(SLOTS);
+    let ram = Ram::new(BLOCKS * 8, GRAIN);
+    let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
+    let settings = Settings {
+        write: WriteMode::BackNow,
+        workers: 4,
+        compress,
+        readahead: false,
+        dirty_blocks_max: SLOTS * 3 / 4,
+        ..Settings::default()
+    };
+    let shared = Shared::new(ram.limits(), geometry, settings, 7, memory).expect("a fresh arena");
+    let below = Stack::new(&lane, ram);
+    for block in 0..BLOCKS {
+        let from = filled(&contents(block, 0));
+        let request = Request::Write { at: Extent::new(block * 8, 8), from, fua: false };
+        below.try_now(&request).expect("RAM answers now").expect("RAM does not fail");
+    }
+    let cache = Cache::attach(&shared, &lane, below);
+    let stack = Stack::new(&lane, cache.clone());
+    Scene { world, lane, cache, stack, shared }
+}
+
+fn filled(bytes: &[u8]) -> Buf {
+    let buf = Buf::new((bytes.len() / GRAIN as usize) as u32, GRAIN);
+    buf.write(bytes);
+    buf
+}
+
+impl Scene {
+    /// Runs a future on the lane to its end.
+    fn run<T: 'static>(&mut self, work: impl Future<Output = T> + 'static) -> T {
+        let result = Rc::new(RefCell::new(None));
+        let place = result.clone();
+        let work = async move { *place.borrow_mut() = Some(work.await) };
+        self.lane.spawn(work).expect("room");
+        self.world.run_until(|| result.borrow().is_some());
+        result.take().expect("it has ended")
+    }
+
+    fn send(&mut self, request: Request) {
+        let stack = self.stack.clone();
+        self.run(async move {
+            match stack.try_now(&request) {
+                Some(result) => result.expect("no errors"),
+                None => stack.run(request).await.expect("no errors"),
+            }
+        });
+        self.pass(20_000);
+    }
+
+    /// Lets time pass, in which blocks are compressed.
+    fn pass(&mut self, ns: u64) {
+        let (lane, until) = (self.lane.clone(), self.lane.now() + ns);
+        self.run(async move { lane.sleep_until(until).await });
+    }
+
+    fn read(&mut self, sector: u64, sectors: u32) -> Vec<u8> {
+        let into = Buf::new(sectors, GRAIN);
+        self.send(Request::Read { at: Extent::new(sector, sectors), into: into.clone() });
+        into.to_vec()
+    }
+
+    /// Reads every block, in an order that no stream has.
+    fn read_all(&mut self, version: u64) {
+        for at in 0..BLOCKS {
+            let block = at * 997 % BLOCKS;
+            assert_eq!(self.read(block * 8, 8), contents(block, version), "block {block}");
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.shared.check();
+        self.shared.counters(self.lane.now())
+    }
+
+    fn set(&mut self, changes: Changes) {
+        let cache = self.cache.clone();
+        self.run(async move { cache.set(&changes).await.expect("no errors") });
+    }
+}
+
+#[test]
+fn evicted_blocks_are_answered_from_memory() {
+    let misses = [Compress::Off, Compress::Lz4].map(|compress| {
+        let mut scene = scene(compress);
+        scene.read_all(0);
+        let before = scene.counters();
+        (0..3).for_each(|_| scene.read_all(0));
+        let after = scene.counters();
+        assert_eq!(after.compressed_used > 0, compress == Compress::Lz4);
+        after.block_read_misses - before.block_read_misses
+    });
+    // Of a loop over more blocks than there are slots, a cache without compression keeps a part.
+    assert!(misses[0] > BLOCKS, "{misses:?}");
+    assert!(misses[1] < BLOCKS / 20, "{misses:?}");
+}
+
+#[test]
+fn memory_holds_more_blocks_than_slots() {
+    let mut scene = scene(Compress::Lz4);
+    scene.read_all(0);
+    let Counters { blocks_held, compressed_blocks, compressed_slots, .. } = scene.counters();
+    assert!(blocks_held + compressed_slots <= SLOTS.into());
+    assert!(blocks_held + compressed_blocks > u64::from(SLOTS) * 5 / 4, "{compressed_blocks}");
+    // Pages have no gaps, except where the newest one is not full.
+    assert!(compressed_slots * 4096 < compressed_blocks * 1500 + 8 * 4096, "{compressed_slots}");
+}
+
+#[test]
+fn a_change_of_any_kind_is_read_instead_of_the_compressed_block() {
+    let mut scene = scene(Compress::Lz4);
+    scene.read_all(0);
+    let mut expected: Vec<Vec<u8>> = (0..BLOCKS).map(|block| contents(block, 0)).collect();
+    let mut random = Random::new(3);
+    for step in 1..2000 {
+        let sector = random.below(BLOCKS * 8 - 24);
+        let sectors = 1 + random.below(24) as u32;
+        let at = Extent::new(sector, sectors);
+        let bytes = contents(sector, step)
+            .into_iter()
+            .cycle()
+            .take((sectors * GRAIN) as usize)
+            .collect::<Vec<u8>>();
+        let zeros = vec![0; bytes.len()];
+        let (request, bytes) = match random.below(5) {
+            0 => (Request::Zero { at, fua: false, may_unmap: true }, zeros),
+            1 => (Request::Write { at, from: filled(&bytes), fua: true }, bytes),
+            2 => (Request::Write { at, from: filled(&bytes), fua: false }, bytes),
+            _ => {
+                let read = self::flat(&expected, at);
+                assert_eq!(scene.read(sector, sectors), read, "{at:?}");
+                continue;
+            }
+        };
+        scene.send(request);
+        for (index, byte) in bytes.into_iter().enumerate() {
+            let place = sector as usize * GRAIN as usize + index;
+            expected[place / BLOCK_BYTES][place % BLOCK_BYTES] = byte;
+        }
+    }
+    let counters = scene.counters();
+    assert!(counters.compressed_used > 100 && counters.compressed_stored > 1000, "{counters:?}");
+}
+
+/// Returns the bytes of some sectors.
+fn flat(blocks: &[Vec<u8>], at: Extent) -> Vec<u8> {
+    let range = at.first as usize * GRAIN as usize..at.end() as usize * GRAIN as usize;
+    range.map(|place| blocks[place / BLOCK_BYTES][place % BLOCK_BYTES]).collect()
+}
+
+#[test]
+fn the_tier_gives_way_to_dirty_blocks_and_to_the_operator() {
+    let mut scene = scene(Compress::Lz4);
+    scene.read_all(0);
+    assert!(scene.counters().compressed_slots > u64::from(SLOTS) / 8);
+    for block in 0..u64::from(SLOTS) * 3 / 4 {
+        let from = filled(&contents(block, 1));
+        scene.send(Request::Write { at: Extent::new(block * 8, 8), from, fua: false });
+    }
+    let counters = scene.counters();
+    assert_eq!(counters.writes_through_full, 0, "{counters:?}");
+    scene.set(Changes { compress: Some(Compress::Off), ..Changes::default() });
+    scene.pass(1_000_000_000);
+    let counters = scene.counters();
+    assert_eq!((counters.compressed_blocks, counters.compressed_slots), (0, 0));
+    scene.set(Changes { compress: Some(Compress::Lz4), ..Changes::default() });
+    (0..2).for_each(|_| {
+        for block in 0..BLOCKS {
+            let version = u64::from(block < u64::from(SLOTS) * 3 / 4);
+            assert_eq!(scene.read(block * 8, 8), contents(block, version), "block {block}");
+        }
+    });
+    assert!(scene.counters().compressed_blocks > 0);
+}
