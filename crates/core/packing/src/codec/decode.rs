@@ -1,13 +1,10 @@
-//! Decompression of an object.
+//! Decompression of a block.
 
-use super::{Codec, LENGTH_MAX, Object};
-use crate::BLOCK_BYTES;
+use super::zstd::Decompression;
+use super::{Encoding, WORD_BYTES};
 use core::fmt;
 
-/// Room before an object, for the bytes that its codec expects there.
-const PREFIX: usize = 4;
-
-/// The bytes of an object are not those that were stored.
+/// Bytes are no block of this encoding and length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Damaged;
 
@@ -19,13 +16,9 @@ impl fmt::Display for Damaged {
 
 impl core::error::Error for Damaged {}
 
-/// Decodes objects.
+/// Decodes blocks. It allocates nothing after its creation.
 pub struct Decoder {
-    #[cfg(feature = "zstd")]
-    zstd: zstd_safe::DCtx<'static>,
-    /// The object, behind its prefix. A private copy: no other process can change it between its
-    /// check and its decoding.
-    input: alloc::boxed::Box<[u8; PREFIX + LENGTH_MAX]>,
+    zstd: Decompression,
 }
 
 impl Default for Decoder {
@@ -37,47 +30,34 @@ impl Default for Decoder {
 impl Decoder {
     /// Makes a decoder.
     pub fn new() -> Decoder {
-        Decoder {
-            #[cfg(feature = "zstd")]
-            zstd: zstd_safe::DCtx::create(),
-            input: alloc::boxed::Box::new([0; PREFIX + LENGTH_MAX]),
-        }
+        Decoder { zstd: Decompression::new() }
     }
 
-    /// Decodes a block. `fetch` copies its object from memory.
+    /// Decodes a block.
     ///
     /// # Errors
-    /// The object has another checksum, or does not contain a whole block. The contents of `into`
-    /// are then undefined.
+    /// The bytes do not decode to a block of this length. Its contents are then undefined.
     pub fn decode(
         &mut self,
-        block: u64,
-        object: &Object,
-        fetch: impl FnOnce(&mut [u8]),
-        into: &mut [u8; BLOCK_BYTES],
+        encoding: Encoding,
+        bytes: &[u8],
+        block: &mut [u8],
     ) -> Result<(), Damaged> {
-        let length = usize::from(object.length);
-        let input = self.input.get_mut(PREFIX..PREFIX + length).ok_or(Damaged)?;
-        fetch(input);
-        if Object::of(block, object.codec, input) != *object {
-            return Err(Damaged);
-        }
-        let decoded = match object.codec {
-            Codec::Lz4 => lz4_flex::block::decompress_into(input, into).ok(),
-            Codec::Zstd => self.zstd(length, into),
+        let length = match encoding {
+            Encoding::Word if bytes.len() == WORD_BYTES => {
+                for part in block.chunks_mut(WORD_BYTES) {
+                    part.copy_from_slice(&bytes[..part.len()]);
+                }
+                Some(block.len())
+            }
+            Encoding::Plain if bytes.len() == block.len() => {
+                block.copy_from_slice(bytes);
+                Some(block.len())
+            }
+            Encoding::Lz4 => lz4_flex::block::decompress_into(bytes, block).ok(),
+            Encoding::Zstd => self.zstd.decompress(bytes, block),
+            Encoding::Word | Encoding::Plain => None,
         };
-        if decoded == Some(BLOCK_BYTES) { Ok(()) } else { Err(Damaged) }
-    }
-
-    #[cfg(feature = "zstd")]
-    fn zstd(&mut self, length: usize, into: &mut [u8; BLOCK_BYTES]) -> Option<usize> {
-        self.input[..PREFIX].copy_from_slice(&super::ZSTD_MAGIC);
-        self.zstd.decompress(&mut into[..], &self.input[..PREFIX + length]).ok()
-    }
-
-    /// Objects of another program's Zstandard are not readable here.
-    #[cfg(not(feature = "zstd"))]
-    fn zstd(&mut self, _length: usize, _into: &mut [u8; BLOCK_BYTES]) -> Option<usize> {
-        None
+        if length == Some(block.len()) { Ok(()) } else { Err(Damaged) }
     }
 }

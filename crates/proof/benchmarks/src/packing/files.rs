@@ -1,13 +1,13 @@
 //! Sets of blocks from files of this machine.
 
+use crate::cached_pool::BLOCK;
 use anyhow::{Context, Result, ensure};
 use lane::Random;
-use packing::BLOCK_BYTES;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-pub(super) type Block = [u8; BLOCK_BYTES];
+pub(super) type Block = [u8; BLOCK];
 
 /// Names of text files, and of files that are compressed already.
 const TEXT: &[&str] =
@@ -70,7 +70,7 @@ fn collect(directory: &Path, extensions: &[&str], files: &mut Vec<PathBuf>) {
 fn read(file: &Path, random: &mut Random, blocks: &mut Vec<Block>) {
     // A file may have been removed, or not be readable.
     let Ok(bytes) = std::fs::read(file) else { return };
-    let (all, _) = bytes.as_chunks::<BLOCK_BYTES>();
+    let (all, _) = bytes.as_chunks::<BLOCK>();
     let spare = all.len().saturating_sub(FILE_BLOCKS_MAX);
     let first = random.below(spare as u64 + 1) as usize;
     blocks.extend(all.iter().skip(first).take(FILE_BLOCKS_MAX));
@@ -186,7 +186,7 @@ pub(super) fn sets(most: usize) -> Result<(Vec<Set>, Vec<String>)> {
             }
             Ok(file) => {
                 let (mut blocks, bytes) = (Vec::new(), std::fs::read(file)?);
-                blocks.extend(bytes.as_chunks::<BLOCK_BYTES>().0.iter().take(most));
+                blocks.extend(bytes.as_chunks::<BLOCK>().0.iter().take(most));
                 sets.push(Set { name, goal: Goal::None, blocks });
             }
             Err(error) => missing.push(format!("{name}: {error:#}")),
