@@ -20,7 +20,7 @@ const ALLOWED: [(&str, &[&str]); 38] = [
     // Its example generates traces.
     ("policy", &["allocations", "lane"]),
     ("simulator", &["lane", "policy", "trace"]),
-    ("cache", &["allocations", "lane", "block", "policy", "histogram", "hotlist"]),
+    ("cache", &["allocations", "lane", "block", "policy", "histogram", "hotlist", "packing"]),
     ("layers", &["allocations", "lane", "block", "trace"]),
     ("pool", &["allocations", "lane", "block", "layers"]),
     ("drives", &["lane", "block"]),

@@ -1,7 +1,6 @@
 //! The memory of a lane to decode blocks with: their bytes are copied to it under the lock, and
 //! decoded after it.
 
-use super::codec::decode;
 use super::{Copied, Copies};
 use crate::BLOCK_SECTORS;
 use crate::blocks::share;
@@ -13,6 +12,7 @@ use core::cell::{RefCell, RefMut};
 /// The memory of a lane.
 pub(crate) struct Decoder {
     copies: RefCell<Copies>,
+    codec: RefCell<packing::Decoder>,
     block: RefCell<Vec<u8>>,
 }
 
@@ -20,7 +20,11 @@ impl Decoder {
     /// Makes one for sectors of this many bytes.
     pub(crate) fn new(grain: u32) -> Decoder {
         let block = vec![0; BLOCK_SECTORS as usize * grain as usize];
-        Decoder { copies: RefCell::default(), block: RefCell::new(block) }
+        Decoder {
+            copies: RefCell::default(),
+            codec: RefCell::default(),
+            block: RefCell::new(block),
+        }
     }
 
     /// Returns the place for the bytes of blocks, which is empty.
@@ -44,7 +48,7 @@ impl Decoder {
 
     fn decode_one(&self, at: &Extent, object: Copied, bytes: &[u8], into: &Buf) -> bool {
         let mut block = self.block.borrow_mut();
-        if !decode(object.encoding, bytes, &mut block) {
+        if self.codec.borrow_mut().decode(object.encoding, bytes, &mut block).is_err() {
             return false;
         }
         let (sector, sectors, skip) = share(at, object.block);

@@ -21,7 +21,6 @@
 //!
 //! The headers of the pages' slots say that they are free: a successor finds none of the objects.
 
-pub(crate) mod codec;
 pub(crate) mod decoder;
 mod economics;
 mod pending;
@@ -30,7 +29,6 @@ mod tests;
 
 use crate::arena::Arena;
 use crate::bypass::balance::{Pressure, Reads};
-use crate::compressed::codec::Encoding;
 use crate::geometry::Geometry;
 use crate::slots::index::{self, Index};
 use crate::slots::regions::RegionCounts;
@@ -41,6 +39,7 @@ use block::Compress;
 use economics::Economics;
 use lane::atomic::{AtomicBool, Ordering};
 use lane::{Event, Lock};
+use packing::Encoding;
 use pending::Pending;
 use policy::{Hash, NIL};
 

@@ -5,7 +5,6 @@ use super::{Fetch, Look, Shard};
 use crate::admission::{Candidate, Origin, Rules};
 use crate::arena::{Header, State};
 use crate::blocks::{bits, share};
-use crate::compressed::codec::Encoding;
 use crate::compressed::decoder::Decoder;
 use crate::compressed::{Copies, Ticket};
 use crate::planted::{Bug, planted};
@@ -13,6 +12,7 @@ use alloc::vec::Vec;
 use block::Extent;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
+use packing::Encoding;
 use policy::Hash;
 
 /// Slots are freed ahead of need while fewer than one in this number are free ...

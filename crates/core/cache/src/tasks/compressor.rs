@@ -1,13 +1,13 @@
 //! Compression of evicted blocks: a fixed task on every lane that frees slots ahead of need. A miss
 //! that finds no free slot evicts a block itself, uncompressed, and waits for no compression.
 
-use crate::compressed::codec::Encoder;
 use crate::handle::Handle;
 use crate::shard::Batch;
 use crate::shard::shards::ShardEntry;
 use block::Compress;
 use core::sync::atomic::Ordering;
 use lane::Cost;
+use packing::{Codec, Encoder};
 
 /// Maximum number of blocks that are copied in one section, and wait to be compressed.
 const BATCH_BLOCKS_MAX: usize = 8;
@@ -60,7 +60,7 @@ impl Handle {
             // Requests go first.
             self.lane.rest().await;
             let begun = self.lane.stopwatch_ns();
-            let encoded = encoder.encode(block);
+            let encoded = encoder.encode(Codec::Lz4, block);
             let took_ns = self.lane.stopwatch_ns().saturating_sub(begun);
             self.lane.charge(Cost::Fill, 1);
             entry.shard.with(|shard| shard.store_compressed(ticket, encoded, took_ns));
