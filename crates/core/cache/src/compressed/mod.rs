@@ -39,7 +39,7 @@ use block::Compress;
 use economics::Economics;
 use lane::atomic::{AtomicBool, Ordering};
 use lane::{Event, Lock};
-use packing::Encoding;
+use packing::{Encoding, Incompressible};
 use pending::Pending;
 use policy::{Hash, NIL};
 
@@ -188,6 +188,7 @@ pub(crate) struct Tier {
     released: Vec<u32>,
     held: u32,
     pending: Pending,
+    incompressible: Incompressible,
 }
 
 impl Tier {
@@ -209,6 +210,7 @@ impl Tier {
             released: Vec::new(),
             held: 0,
             pending: Pending::default(),
+            incompressible: Incompressible::new(0),
         }
     }
 
@@ -222,6 +224,7 @@ impl Tier {
         self.index = Index::new(self.objects_max);
         self.pages.reserve_exact(self.slots as usize);
         self.released.reserve_exact(8);
+        self.incompressible = Incompressible::new(self.slots);
     }
 
     /// Whether blocks can be stored.
@@ -235,6 +238,7 @@ impl Tier {
         debug_assert_eq!((self.held, self.pages_held), (0, 0));
         (self.objects, self.objects_max, self.free) = (Vec::new(), 0, NIL);
         (self.index, self.pages) = (Index::new(0), VecDeque::new());
+        self.incompressible = Incompressible::new(0);
     }
 
     /// Number of blocks in it.
@@ -282,6 +286,16 @@ impl Tier {
     pub(crate) fn note_use(&mut self, block: u64) -> bool {
         let Some(number) = self.find(block) else { return false };
         core::mem::replace(&mut self.objects[number as usize].is_used, true)
+    }
+
+    /// Whether to compress a block. Not, if blocks of its region did not become small enough.
+    pub(crate) fn is_to_try(&mut self, block: u64) -> bool {
+        self.incompressible.is_to_try(block)
+    }
+
+    /// Notes whether a block became small enough.
+    pub(crate) fn note_trial(&mut self, block: u64, is_compressible: bool) {
+        self.incompressible.record(block, is_compressible);
     }
 
     /// Begins the compression of a block: a change cancels it. None: too many are under way.

@@ -140,6 +140,7 @@ impl Shard {
         let slot = self.next_victim(Hash::of(u64::MAX))?;
         let header = self.header(slot);
         if self.may_compress(&header)
+            && self.is_to_try(header.block)
             && let Some(ticket) = self.tier.begin(header.block)
         {
             batch.tickets.push(ticket);
@@ -159,6 +160,13 @@ impl Shard {
             && !self.write_through.meet(header.block, 1)
     }
 
+    /// Whether to compress a block. Counts it if not.
+    fn is_to_try(&mut self, block: u64) -> bool {
+        let is_to_try = self.tier.is_to_try(block);
+        self.counters.compressed_untried.add((!is_to_try).into());
+        is_to_try
+    }
+
     /// Ends the compression of a block: stores it, unless it did not become small enough, or a
     /// change has cancelled it, or it is cached again.
     pub(crate) fn store_compressed(
@@ -169,6 +177,7 @@ impl Shard {
     ) {
         self.counters.compression_ns.add(took_ns);
         let Some(block) = self.tier.end(ticket) else { return };
+        self.tier.note_trial(block, encoded.is_some());
         let Some((encoding, data)) = encoded else {
             return self.counters.compressed_refused.add(1);
         };
