@@ -76,6 +76,7 @@ pub use arena::{Arena, Header, State};
 pub use bypass::balance::Pressure;
 pub use bypass::guard::{BypassState, Guard, GuardState, Why, Window};
 pub use geometry::{Format, Geometry};
+pub use packing::HAS_ZSTD;
 pub use recovery::CleanBlocks;
 pub use request::Cache;
 pub use rescue::{Item, Rescue, What};

@@ -14,5 +14,5 @@ extern crate alloc;
 mod codec;
 mod incompressible;
 
-pub use codec::{Codec, Damaged, Decoder, Encoder, Encoding};
+pub use codec::{Codec, Damaged, Decoder, Encoder, Encoding, HAS_ZSTD};
 pub use incompressible::Incompressible;

@@ -1,6 +1,6 @@
 //! The codec: blocks come back as they were, and no bytes make it fail otherwise than by an error.
 
-use packing::{Codec, Damaged, Decoder, Encoder, Encoding};
+use packing::{Codec, Damaged, Decoder, Encoder, Encoding, HAS_ZSTD};
 use proptest::prelude::*;
 
 const BLOCK_BYTES: usize = 4096;
@@ -12,7 +12,7 @@ const ENCODINGS: [Encoding; 4] = [Encoding::Word, Encoding::Lz4, Encoding::Zstd,
 /// The encoding that a codec uses in this build.
 fn encoding_of(codec: Codec) -> Encoding {
     match codec {
-        Codec::Zstd if cfg!(feature = "zstd") => Encoding::Zstd,
+        Codec::Zstd if HAS_ZSTD => Encoding::Zstd,
         _ => Encoding::Lz4,
     }
 }

@@ -144,7 +144,7 @@ impl Compression {
         match setting {
             Compress::Off => false,
             Compress::Auto => !self.paused.load(Ordering::Relaxed),
-            Compress::Lz4 => true,
+            Compress::Lz4 | Compress::Zstd => true,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::probe::looks_random;
 use super::zstd::Compression;
-use super::{Codec, Encoding, WORD_BYTES};
+use super::{Codec, Encoding, HAS_ZSTD, WORD_BYTES};
 use alloc::boxed::Box;
 use alloc::vec;
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
@@ -44,7 +44,7 @@ impl Encoder {
 
     /// Compresses a block into the output. Returns its length, unless it is too long.
     fn compress(&mut self, codec: Codec, block: &[u8]) -> Option<(Encoding, usize)> {
-        if codec == Codec::Zstd && Compression::IS_AVAILABLE {
+        if codec == Codec::Zstd && HAS_ZSTD {
             // The library stops at the end of the output, so it gives up early.
             let output_max = self.output.len().min(self.bytes_max);
             let bytes = self.zstd.compress(block, &mut self.output[..output_max])?;

@@ -12,6 +12,9 @@ mod zstd;
 pub use decode::{Damaged, Decoder};
 pub use encode::Encoder;
 
+/// Whether this build has Zstandard.
+pub const HAS_ZSTD: bool = cfg!(feature = "zstd");
+
 /// Bytes of a word that a block may repeat.
 const WORD_BYTES: usize = 8;
 

@@ -4,9 +4,6 @@
 pub(super) struct Compression;
 
 impl Compression {
-    /// The feature `zstd` is off.
-    pub(super) const IS_AVAILABLE: bool = false;
-
     pub(super) fn new(_block_bytes: usize) -> Compression {
         Compression
     }

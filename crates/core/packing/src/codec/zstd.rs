@@ -11,9 +11,6 @@ const LEVEL: i32 = 3;
 pub(super) struct Compression(CCtx<'static>);
 
 impl Compression {
-    /// The feature `zstd` is on.
-    pub(super) const IS_AVAILABLE: bool = true;
-
     /// Makes a context that has its memory for blocks of this many bytes.
     pub(super) fn new(block_bytes: usize) -> Compression {
         let mut context = CCtx::create();

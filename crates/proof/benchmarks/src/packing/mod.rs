@@ -99,6 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         show_codec(set, Codec::Lz4, &alone.lz4, arguments.rounds);
         show_codec(set, Codec::Zstd, &alone.zstd, arguments.rounds);
         show_held(set, Compress::Lz4)?;
+        show_held(set, Compress::Zstd)?;
         match alone.zram {
             Ok(ratio) => println!("{:<10} zram {ratio:.3}", set.name),
             Err(error) => println!("{:<10} zram: {error:#}", set.name),
