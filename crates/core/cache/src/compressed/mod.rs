@@ -45,6 +45,8 @@ use policy::{Hash, NIL};
 
 pub(crate) use pending::Ticket;
 
+/// Minimum length of an object: a repeated word.
+const BYTES_MIN: usize = 8;
 /// Maximum number of objects, for each slot of the shard.
 const OBJECTS_PER_SLOT: u32 = 2;
 
@@ -106,6 +108,14 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
+    /// Makes room for all objects of a page, of which the last may go on in the next one.
+    pub(crate) fn for_page(page_bytes: usize) -> Copies {
+        Copies {
+            objects: Vec::with_capacity(page_bytes / BYTES_MIN),
+            data: Vec::with_capacity(2 * page_bytes),
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.objects.clear();
         self.data.clear();

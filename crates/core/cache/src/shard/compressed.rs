@@ -71,6 +71,7 @@ impl Shard {
         self.return_pages();
         if !shrinks {
             self.tier.close();
+            self.turned = Copies::default();
         }
         shrinks
     }
@@ -119,7 +120,10 @@ impl Shard {
     /// compressed into an empty batch. They are stored or given up by [`Shard::store_compressed`].
     /// Returns the number of evicted blocks.
     pub(crate) fn begin_compression(&mut self, blocks_max: usize, batch: &mut Batch) -> usize {
-        self.tier.open();
+        if !self.tier.is_open() {
+            self.tier.open();
+            self.turned = Copies::for_page(self.arena.slot_bytes());
+        }
         self.adapt();
         let mut evicted = 0;
         while self.free.length < self.free_wanted() && evicted < blocks_max {
