@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 37] = [
+const ALLOWED: [(&str, &[&str]); 38] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
@@ -16,10 +16,11 @@ const ALLOWED: [(&str, &[&str]); 37] = [
     ("compare", &["lane", "block", "report"]),
     ("history", &[]),
     ("block", &["lane"]),
+    ("packing", &["allocations", "lane"]),
     // Its example generates traces.
     ("policy", &["allocations", "lane"]),
     ("simulator", &["lane", "policy", "trace"]),
-    ("cache", &["allocations", "lane", "block", "policy", "histogram", "hotlist"]),
+    ("cache", &["allocations", "lane", "block", "policy", "histogram", "hotlist", "packing"]),
     ("layers", &["allocations", "lane", "block", "trace"]),
     ("pool", &["allocations", "lane", "block", "layers"]),
     ("drives", &["lane", "block"]),
@@ -137,6 +138,7 @@ const KILLTEST: &[&str] = &["lane", "block", "export", "nbd", "host", "ring", "h
 const BENCHMARKS: &[&str] = &[
     "lane",
     "block",
+    "packing",
     "policy",
     "cache",
     "hotlist",

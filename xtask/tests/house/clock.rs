@@ -3,12 +3,13 @@
 use crate::source::{Name, Source, of_crates};
 
 /// Crates in which every step must follow from the seed.
-const PURE: [&str; 18] = [
+const PURE: [&str; 19] = [
     "lane",
     "histogram",
     "hotlist",
     "block",
     "policy",
+    "packing",
     "cache",
     "layers",
     "pool",

@@ -4,10 +4,11 @@ use crate::metadata::crates;
 use crate::source::{all, of_crates};
 
 /// Crates in which the compiler proves "no clock, threads, system calls".
-const WITHOUT_STD: [&str; 9] = [
+const WITHOUT_STD: [&str; 10] = [
     "histogram",
     "hotlist",
     "policy",
+    "packing",
     "cache",
     "layers",
     "pool",

@@ -77,8 +77,8 @@ impl Setting {
     pub fn read(&self, spec: &mut CacheSpec, text: &str) -> Result<(), String> {
         (self.read)(spec, text).map_err(|why| {
             match stack::near(text, self.words().into_iter().map(|(word, _)| word)) {
-                Some(near) => format!("{why}; did you mean '{near}'?"),
-                None => why,
+                Some(near) if near != text => format!("{why}; did you mean '{near}'?"),
+                _ => why,
             }
         })
     }
@@ -196,12 +196,14 @@ impl SettingValue for bool {
 }
 
 macro_rules! choices {
-    ($($type:ty)+) => {
+    ($($type:ident $(if $check:ident)?),+) => {
         $(impl SettingValue for $type {
             const FORM: &'static str = "";
 
             fn read(text: &str) -> Result<$type, String> {
-                text.parse()
+                let value = text.parse()?;
+                $($check(value)?;)?
+                Ok(value)
             }
 
             fn to_text(&self) -> String {
@@ -215,7 +217,15 @@ macro_rules! choices {
     };
 }
 
-choices!(WriteMode Durability LinkDown Policy Warm Compress);
+choices!(WriteMode, Durability, LinkDown, Policy, Warm, Compress if is_built_in);
+
+/// Refuses a codec that this program lacks.
+fn is_built_in(compress: Compress) -> Result<(), String> {
+    if compress == Compress::Zstd && !cache::HAS_ZSTD {
+        return Err(format!("this program was built without '{compress}'; use lz4"));
+    }
+    Ok(())
+}
 
 macro_rules! settings {
     ($(
@@ -281,6 +291,19 @@ mod tests {
         }
         let fixed = |setting: &Setting| ["memory", "policy"].contains(&setting.key);
         assert!(SETTINGS.iter().all(|setting| setting.is_live() != fixed(setting)));
+    }
+
+    #[test]
+    fn a_codec_that_is_not_built_in_is_refused() {
+        let mut spec = CacheSpec::default();
+        let setting = Setting::named("compress").expect("in the table");
+        let read = setting.read(&mut spec, "zstd");
+        if cache::HAS_ZSTD {
+            assert_eq!((read, spec.compress), (Ok(()), Compress::Zstd));
+        } else {
+            let refused = "this program was built without 'zstd'; use lz4";
+            assert_eq!((read, spec.compress), (Err(refused.to_owned()), Compress::Off));
+        }
     }
 
     #[test]

@@ -28,15 +28,27 @@ fn contents(block: u64, version: u64) -> Vec<u8> {
     bytes
 }
 
+/// Returns bytes that do not compress.
+fn noise(block: u64, version: u64) -> Vec<u8> {
+    let mut random = Random::new(block << 8 | version);
+    (0..BLOCK_BYTES).map(|_| random.below(256) as u8).collect()
+}
+
 struct Scene {
     world: World,
     lane: Lane,
     cache: Cache,
     stack: Stack,
     shared: Arc<Shared>,
+    contents: fn(u64, u64) -> Vec<u8>,
 }
 
 fn scene(compress: Compress) -> Scene {
+    scene_of(compress, contents)
+}
+
+/// Makes a cache over blocks with these contents.
+fn scene_of(compress: Compress, contents: fn(u64, u64) -> Vec<u8>) -> Scene {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
     let geometry = geometry(SLOTS);
@@ -59,7 +71,7 @@ fn scene(compress: Compress) -> Scene {
     }
     let cache = Cache::attach(&shared, &lane, below);
     let stack = Stack::new(&lane, cache.clone());
-    Scene { world, lane, cache, stack, shared }
+    Scene { world, lane, cache, stack, shared, contents }
 }
 
 fn filled(bytes: &[u8]) -> Buf {
@@ -106,7 +118,7 @@ impl Scene {
     fn read_all(&mut self, version: u64) {
         for at in 0..BLOCKS {
             let block = at * 997 % BLOCKS;
-            assert_eq!(self.read(block * 8, 8), contents(block, version), "block {block}");
+            assert_eq!(self.read(block * 8, 8), (self.contents)(block, version), "block {block}");
         }
     }
 
@@ -213,4 +225,24 @@ fn the_tier_gives_way_to_dirty_blocks_and_to_the_operator() {
         }
     });
     assert!(scene.counters().compressed_blocks > 0);
+}
+
+#[test]
+fn blocks_near_others_that_do_not_become_smaller_are_rarely_tried() {
+    let mut scene = scene_of(Compress::Lz4, noise);
+    (0..4).for_each(|_| scene.read_all(0));
+    let before = scene.counters();
+    assert_eq!((before.compressed_stored, before.compressed_blocks), (0, 0));
+    assert!(before.compressed_refused > 20, "{before:?}");
+    assert!(before.compressed_untried > 3 * before.compressed_refused, "{before:?}");
+    // Compressible data in the same blocks is found.
+    scene.contents = contents;
+    for block in 0..BLOCKS {
+        let from = filled(&contents(block, 1));
+        scene.send(Request::Write { at: Extent::new(block * 8, 8), from, fua: false });
+    }
+    (0..3).for_each(|_| scene.read_all(1));
+    let after = scene.counters();
+    assert!(after.compressed_stored > BLOCKS / 2, "{after:?}");
+    assert!(after.compressed_untried - before.compressed_untried < 400, "{after:?}");
 }

@@ -8,15 +8,14 @@
 //!   zipf     hit ratio of the same memory, and of uncompressed memory twice as large
 //! ```
 
-use crate::sides::{Pairs, alternate, cpu_ns, median, verdict};
+use crate::cached_pool::{BLOCK, Side};
+use crate::sides::{Pairs, alternate, median, verdict};
 use crate::virtual_time::shuffled;
 use crate::zipf::Zipf;
 use anyhow::{Result, ensure};
-use block::{Buf, Compress, Extent, Limits, Memory, Request, Stack, WriteMode};
-use cache::{Arena, Cache, Counters, Geometry, Settings, Shared};
-use lane::{Lane, Prices, Random, World};
-use std::cell::Cell;
-use std::rc::Rc;
+use block::{Compress, Memory};
+use cache::Geometry;
+use lane::Random;
 use std::sync::Arc;
 
 #[derive(clap::Args)]
@@ -41,129 +40,38 @@ pub(crate) struct Arguments {
     zipf_reads: u64,
 }
 
-const BLOCK: usize = 4096;
 /// Different blocks of the device.
 const POOL_BLOCKS: u64 = 512;
 /// Blocks of the volume for each slot.
 const TIMES: u64 = 64;
-/// The latency of a read of the device.
-const READ_NS: u64 = 100_000;
 
 /// A hit of a compressed block may take this much more, in nanoseconds.
 const TIER_NS_MAX: f64 = 2_000.0;
 /// The rate of uncompressed hits, compared with no compression.
 const HITS_LEAST: f64 = 0.98;
 
-/// A device that makes each read wait, and has the same few blocks again and again.
-struct Device {
-    limits: Limits,
-    lane: Lane,
-    pool: Arc<Memory>,
+/// Returns the blocks of the device: text behind random bytes.
+fn pool(random_percent: u64) -> Arc<Memory> {
+    let mut random = Random::new(1);
+    let pool = Memory::heap(POOL_BLOCKS as usize * BLOCK);
+    for number in 0..POOL_BLOCKS {
+        let mut block = format!("{number} hot blocks stay as they are. ").repeat(400).into_bytes();
+        let noise = BLOCK * random_percent as usize / 100;
+        block[..noise].fill_with(|| random.below(256) as u8);
+        pool.write(number as usize * BLOCK, &block[..BLOCK]);
+    }
+    Arc::new(pool)
 }
 
-impl Device {
-    fn new(sectors: u64, lane: &Lane, random_percent: u64) -> Device {
-        let mut random = Random::new(1);
-        let pool = Memory::heap(POOL_BLOCKS as usize * BLOCK);
-        for number in 0..POOL_BLOCKS {
-            let mut block =
-                format!("{number} hot blocks stay as they are. ").repeat(400).into_bytes();
-            let noise = BLOCK * random_percent as usize / 100;
-            block[..noise].fill_with(|| random.below(256) as u8);
-            pool.write(number as usize * BLOCK, &block[..BLOCK]);
-        }
-        Device { limits: Limits::plain(sectors, 512), lane: lane.clone(), pool: Arc::new(pool) }
-    }
-}
-
-impl block::Block for Device {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    async fn run(&self, request: Request) -> block::Result {
-        let Request::Read { at, into } = request else { unreachable!("it is only read") };
-        self.lane.sleep_until(self.lane.now() + READ_NS).await;
-        for block in 0..u64::from(at.count / 8) {
-            let from = ((at.first / 8 + block) % POOL_BLOCKS) as usize * BLOCK;
-            into.part(block as u32 * 8, 8).copy_from(&self.pool, from);
-        }
-        Ok(())
-    }
-}
-
-/// A cache, and the world that drives it.
-struct Side {
-    world: World,
-    lane: Lane,
-    stack: Stack,
-    shared: Arc<Shared>,
-    /// Blocks of the volume.
-    blocks: u64,
-    slots: u64,
-}
-
-impl Side {
-    fn new(arguments: &Arguments, mib: u64, compress: Compress) -> Result<Side> {
-        let mut world = World::timed(Prices::default());
-        let lane = world.lane();
-        let geometry = Geometry::for_memory(mib << 20);
-        let slots = u64::from(geometry.slots);
-        let blocks = slots * TIMES;
-        let device = Device::new(blocks * 8, &lane, arguments.random_percent);
-        let memory = Memory::heap(Arena::bytes(&geometry, 512));
-        memory.zero(0, memory.bytes());
-        let settings = Settings {
-            write: WriteMode::Through,
-            workers: 1,
-            readahead: false,
-            compress,
-            ..Settings::default()
-        };
-        let shared = Shared::new(&device.limits, geometry, settings, 0, Arc::new(memory))?;
-        let below = Stack::new(&lane, device);
-        let stack = Stack::new(&lane, Cache::attach(&shared, &lane, below));
-        Ok(Side { world, lane, stack, shared, blocks, slots })
-    }
-
-    /// Reads these blocks one after the other; returns nanoseconds of processor time per read.
-    fn read(&mut self, blocks: impl IntoIterator<Item = u64, IntoIter: 'static>) -> f64 {
-        let (stack, into) = (self.stack.clone(), Buf::new(8, 512));
-        let (done, blocks) = (Rc::new(Cell::new(None)), blocks.into_iter());
-        let ended = done.clone();
-        let reader = async move {
-            let mut reads = 0;
-            for block in blocks {
-                reads += 1;
-                let request = Request::Read { at: Extent::new(block * 8, 8), into: into.clone() };
-                match stack.try_now(&request) {
-                    Some(result) => result.expect("the device does not fail"),
-                    None => stack.run(request).await.expect("the device does not fail"),
-                }
-            }
-            ended.set(Some(reads));
-        };
-        self.lane.spawn(reader).expect("a slot is free");
-        let start = cpu_ns();
-        self.world.run_until(|| done.get().is_some());
-        (cpu_ns() - start) as f64 / done.get().unwrap_or(1).max(1) as f64
-    }
-
-    /// Reads these blocks by their number in an order that is no stream.
-    fn read_shuffled(&mut self, numbers: std::ops::Range<u64>) -> f64 {
-        let blocks = self.blocks;
-        self.read(numbers.map(move |number| shuffled(number, blocks)))
-    }
-
-    fn counters(&self) -> Counters {
-        self.shared.counters(self.lane.now())
-    }
+fn side(arguments: &Arguments, mib: u64, compress: Compress) -> Result<Side> {
+    let blocks = u64::from(Geometry::for_memory(mib << 20).slots) * TIMES;
+    Side::new(&pool(arguments.random_percent), blocks, mib << 20, compress)
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut sides = [
-        Side::new(arguments, arguments.mib, Compress::Lz4)?,
-        Side::new(arguments, arguments.mib, Compress::Off)?,
+        side(arguments, arguments.mib, Compress::Lz4)?,
+        side(arguments, arguments.mib, Compress::Off)?,
     ];
     run_hits(arguments, &mut sides)?;
     run_tier(arguments, &mut sides)?;
@@ -287,7 +195,7 @@ fn run_misses(arguments: &Arguments, sides: &mut [Side; 2]) {
 
 fn run_zipf(arguments: &Arguments) -> Result<()> {
     let ratio = |mib: u64, compress| -> Result<f64> {
-        let mut side = Side::new(arguments, mib, compress)?;
+        let mut side = side(arguments, mib, compress)?;
         let blocks = (arguments.mib << 8) * 4;
         let mut random = Random::new(5);
         let zipf = Zipf::new(blocks, arguments.zipf, &mut random);

@@ -7,6 +7,7 @@
 mod adaptive;
 mod admission;
 mod boot;
+mod cached_pool;
 mod client;
 mod compress;
 mod contestant;
@@ -24,6 +25,7 @@ mod misses;
 mod model;
 mod mounted;
 mod overdrive;
+mod packing;
 mod peers;
 mod policy;
 mod poll;
@@ -77,6 +79,9 @@ enum Figure {
     Write(write::Arguments),
     /// Bytes of metadata per slot.
     Metadata,
+    /// Compressed blocks: how many more blocks of files the same memory holds, with all metadata;
+    /// times of the codec, compared with the commands `lz4` and `zstd`.
+    Packing(packing::Arguments),
     /// Modelled drives: simulated requests per second of processor time, and the lateness of a
     /// served drive's answers.
     Model(model::Arguments),
@@ -158,6 +163,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Prices(arguments) => prices::run(&arguments),
         Figure::Write(arguments) => write::run(&arguments),
         Figure::Metadata => metadata::run(),
+        Figure::Packing(arguments) => packing::run(&arguments),
         Figure::Model(arguments) => model::run(&arguments),
         Figure::Misses(arguments) => misses::run(&arguments),
         Figure::Scrape(arguments) => scrape::run(&arguments),

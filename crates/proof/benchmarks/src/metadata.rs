@@ -42,6 +42,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+/// Returns the bytes that are allocated now.
+pub(crate) fn allocated_bytes() -> usize {
+    HELD.load(Ordering::Relaxed)
+}
+
 fn taken(policy: Kind, memory_bytes: u64) -> Result<(usize, u32)> {
     let geometry = Geometry::for_memory(memory_bytes);
     // Without the blocks' own bytes: the rest of the arena is headers.
@@ -60,9 +65,9 @@ fn taken(policy: Kind, memory_bytes: u64) -> Result<(usize, u32)> {
         fill_cost_ns: 1,
         ..Settings::default()
     };
-    let before = HELD.load(Ordering::Relaxed);
+    let before = allocated_bytes();
     let shared = Shared::new(&Limits::plain(1 << 24, 0), geometry, settings, 0, memory)?;
-    let taken = HELD.load(Ordering::Relaxed) - before + arena;
+    let taken = allocated_bytes() - before + arena;
     drop(shared);
     Ok((taken, geometry.slots))
 }

@@ -1,6 +1,7 @@
 //! The compressed sizes of blocks: of a ratio, or of the blocks of a file.
 
-use cache::{Encoder, Settings};
+use cache::Settings;
+use packing::{Codec, Encoder};
 use simulator::{BLOCK_BYTES, BlockSizes};
 use stack::{Exit, Failure};
 use std::fs::File;
@@ -67,7 +68,8 @@ fn sampled(path: &Path) -> IoResult<BlockSizes> {
         let number = u128::from(sample) * u128::from(blocks) / u128::from(samples);
         file.read_exact_at(&mut block, number as u64 * BLOCK_BYTES)?;
         if block.iter().any(|byte| *byte != 0) {
-            sizes.push(encoder.compressed_bytes(&block).unwrap_or(block_bytes) as u32);
+            let encoded = encoder.encode(Codec::Lz4, &block);
+            sizes.push(encoded.map_or(block_bytes, |(_, bytes)| bytes.len()) as u32);
         }
     }
     if sizes.is_empty() {

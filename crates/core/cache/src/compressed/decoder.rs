@@ -1,7 +1,6 @@
 //! The memory of a lane to decode blocks with: their bytes are copied to it under the lock, and
 //! decoded after it.
 
-use super::codec::decode;
 use super::{Copied, Copies};
 use crate::BLOCK_SECTORS;
 use crate::blocks::{SLICE, share};
@@ -13,6 +12,8 @@ use core::cell::{RefCell, RefMut};
 /// The memory of a lane.
 pub(crate) struct Decoder {
     copies: RefCell<Copies>,
+    /// None: no block was decoded yet. Most volumes are not compressed.
+    codec: RefCell<Option<packing::Decoder>>,
     block: RefCell<Vec<u8>>,
 }
 
@@ -21,7 +22,11 @@ impl Decoder {
     pub(crate) fn new(grain: u32) -> Decoder {
         let block = vec![0; BLOCK_SECTORS as usize * grain as usize];
         let copies = Copies::with_capacity(SLICE as usize, SLICE as usize * block.len());
-        Decoder { copies: RefCell::new(copies), block: RefCell::new(block) }
+        Decoder {
+            copies: RefCell::new(copies),
+            codec: RefCell::default(),
+            block: RefCell::new(block),
+        }
     }
 
     /// Returns the place for the bytes of blocks, which is empty.
@@ -45,7 +50,9 @@ impl Decoder {
 
     fn decode_one(&self, at: &Extent, object: Copied, bytes: &[u8], into: &Buf) -> bool {
         let mut block = self.block.borrow_mut();
-        if !decode(object.encoding, bytes, &mut block) {
+        let mut codec = self.codec.borrow_mut();
+        let codec = codec.get_or_insert_default();
+        if codec.decode(object.encoding, bytes, &mut block).is_err() {
             return false;
         }
         let (sector, sectors, skip) = share(at, object.block);

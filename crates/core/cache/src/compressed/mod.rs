@@ -21,7 +21,6 @@
 //!
 //! The headers of the pages' slots say that they are free: a successor finds none of the objects.
 
-pub(crate) mod codec;
 pub(crate) mod decoder;
 mod economics;
 mod pending;
@@ -30,7 +29,6 @@ mod tests;
 
 use crate::arena::Arena;
 use crate::bypass::balance::{Pressure, Reads};
-use crate::compressed::codec::Encoding;
 use crate::geometry::Geometry;
 use crate::slots::index::{self, Index};
 use crate::slots::regions::RegionCounts;
@@ -41,11 +39,14 @@ use block::Compress;
 use economics::Economics;
 use lane::atomic::{AtomicBool, Ordering};
 use lane::{Event, Lock};
+use packing::{Encoding, Incompressible};
 use pending::Pending;
 use policy::{Hash, NIL};
 
 pub(crate) use pending::Ticket;
 
+/// Minimum length of an object: a repeated word.
+const BYTES_MIN: usize = 8;
 /// Maximum number of objects, for each slot of the shard.
 const OBJECTS_PER_SLOT: u32 = 2;
 
@@ -115,6 +116,12 @@ impl Copies {
         Copies { objects: Vec::with_capacity(objects), data: Vec::with_capacity(bytes) }
     }
 
+    /// Makes an empty one with room for all objects of a page, of which the last may go on in the
+    /// next one.
+    pub(crate) fn for_page(page_bytes: usize) -> Copies {
+        Copies::with_capacity(page_bytes / BYTES_MIN, 2 * page_bytes)
+    }
+
     pub(crate) fn clear(&mut self) {
         self.objects.clear();
         self.data.clear();
@@ -153,7 +160,7 @@ impl Compression {
         match setting {
             Compress::Off => false,
             Compress::Auto => !self.paused.load(Ordering::Relaxed),
-            Compress::Lz4 => true,
+            Compress::Lz4 | Compress::Zstd => true,
         }
     }
 
@@ -197,6 +204,7 @@ pub(crate) struct Tier {
     released: Vec<u32>,
     held: u32,
     pending: Pending,
+    incompressible: Incompressible,
 }
 
 impl Tier {
@@ -218,12 +226,8 @@ impl Tier {
             released: Vec::new(),
             held: 0,
             pending: Pending::new(),
+            incompressible: Incompressible::new(0),
         }
-    }
-
-    /// Makes room for copies of the objects of a page, which may go on in the next one.
-    pub(crate) fn page_of_copies(page_bytes: usize) -> Copies {
-        Copies::with_capacity(page_bytes / codec::BYTES_MIN + 1, page_bytes * 2)
     }
 
     /// Allocates the tables, if that was not done. Until then nothing can be stored.
@@ -236,6 +240,7 @@ impl Tier {
         self.index = Index::new(self.objects_max);
         self.pages.reserve_exact(self.slots as usize);
         self.released.reserve_exact(RELEASED_ROOM);
+        self.incompressible = Incompressible::new(self.slots);
     }
 
     /// Whether blocks can be stored.
@@ -249,6 +254,7 @@ impl Tier {
         debug_assert_eq!((self.held, self.pages_held), (0, 0));
         (self.objects, self.objects_max, self.free) = (Vec::new(), 0, NIL);
         (self.index, self.pages) = (Index::new(0), VecDeque::new());
+        self.incompressible = Incompressible::new(0);
     }
 
     /// Number of blocks in it.
@@ -296,6 +302,16 @@ impl Tier {
     pub(crate) fn note_use(&mut self, block: u64) -> bool {
         let Some(number) = self.find(block) else { return false };
         core::mem::replace(&mut self.objects[number as usize].is_used, true)
+    }
+
+    /// Whether to compress a block. Not, if blocks of its region did not become small enough.
+    pub(crate) fn is_to_try(&mut self, block: u64) -> bool {
+        self.incompressible.is_to_try(block)
+    }
+
+    /// Notes whether a block became small enough.
+    pub(crate) fn note_trial(&mut self, block: u64, is_compressible: bool) {
+        self.incompressible.record(block, is_compressible);
     }
 
     /// Begins the compression of a block: a change cancels it. None: too many are under way.

@@ -1,4 +1,3 @@
-use super::codec::{Encoder, decode};
 use super::*;
 use crate::geometry::Geometry;
 use alloc::collections::BTreeMap;
@@ -6,8 +5,6 @@ use alloc::sync::Arc;
 use alloc::vec;
 use block::Memory;
 use lane::Random;
-
-const BLOCK_BYTES: usize = 4096;
 
 fn geometry(slots: u32) -> Geometry {
     Geometry { slots, ..Geometry::SMALLEST }
@@ -152,36 +149,4 @@ fn a_change_cancels_what_is_being_compressed() {
 #[test]
 fn an_object_has_20_bytes() {
     assert_eq!(size_of::<Object>(), 20);
-}
-
-#[test]
-fn blocks_are_decoded_to_what_was_encoded() {
-    let mut random = Random::new(1);
-    let mut noise = vec![0; BLOCK_BYTES];
-    noise.iter_mut().for_each(|byte| *byte = random.below(256) as u8);
-    let text: Vec<u8> = b"hot blocks stay raw, ".iter().copied().cycle().take(4096).collect();
-    let half: Vec<u8> = [&noise[..2048], &[7; 2048]].concat();
-    let repeated = [1, 2, 3, 4, 5, 6, 7, 8].repeat(512);
-    let mut encoder = Encoder::new(BLOCK_BYTES, 3072);
-    for (block, expected) in [
-        (vec![0; BLOCK_BYTES], Some(Encoding::Word)),
-        (repeated, Some(Encoding::Word)),
-        (text, Some(Encoding::Lz4)),
-        (half, Some(Encoding::Lz4)),
-        (noise, None),
-    ] {
-        let encoded = encoder.encode(&block);
-        assert_eq!(encoded.map(|(encoding, _)| encoding), expected);
-        let Some((encoding, data)) = encoded else { continue };
-        let mut decoded = vec![1; BLOCK_BYTES];
-        assert!(data.len() <= 3072 && decode(encoding, data, &mut decoded));
-        assert_eq!(decoded, block);
-        // Damaged data is refused, or gives other bytes; it never panics.
-        for at in 0..data.len().min(64) {
-            let mut damaged = data.to_vec();
-            damaged[at] ^= 0x55;
-            decode(encoding, &damaged, &mut decoded);
-            assert!(!decode(encoding, &data[..at], &mut decoded), "{at} bytes of it");
-        }
-    }
 }

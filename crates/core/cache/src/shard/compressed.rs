@@ -5,7 +5,6 @@ use super::{Fetch, Look, Shard};
 use crate::admission::{Candidate, Origin, Rules};
 use crate::arena::{Header, State};
 use crate::blocks::{bits, share};
-use crate::compressed::codec::Encoding;
 use crate::compressed::decoder::Decoder;
 use crate::compressed::{Copies, Ticket};
 use crate::planted::{Bug, planted};
@@ -13,6 +12,7 @@ use alloc::vec::Vec;
 use block::Extent;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
+use packing::Encoding;
 use policy::Hash;
 
 /// Slots are freed ahead of need while fewer than one in this number are free ...
@@ -78,6 +78,7 @@ impl Shard {
         self.return_pages();
         if !shrinks {
             self.tier.close();
+            self.turned = Copies::default();
         }
         shrinks
     }
@@ -126,7 +127,10 @@ impl Shard {
     /// compressed into an empty batch. They are stored or given up by [`Shard::store_compressed`].
     /// Returns the number of evicted blocks.
     pub(crate) fn begin_compression(&mut self, blocks_max: usize, batch: &mut Batch) -> usize {
-        self.tier.open();
+        if !self.tier.is_open() {
+            self.tier.open();
+            self.turned = Copies::for_page(self.arena.slot_bytes());
+        }
         self.adapt();
         let mut evicted = 0;
         while self.free.length < self.free_wanted() && evicted < blocks_max {
@@ -147,6 +151,7 @@ impl Shard {
         let slot = self.next_victim(Hash::of(u64::MAX))?;
         let header = self.header(slot);
         if self.may_compress(&header)
+            && self.is_to_try(header.block)
             && let Some(ticket) = self.tier.begin(header.block)
         {
             batch.tickets.push(ticket);
@@ -166,6 +171,13 @@ impl Shard {
             && !self.write_through.meet(header.block, 1)
     }
 
+    /// Whether to compress a block. Counts it if not.
+    fn is_to_try(&mut self, block: u64) -> bool {
+        let is_to_try = self.tier.is_to_try(block);
+        self.counters.compressed_untried.add((!is_to_try).into());
+        is_to_try
+    }
+
     /// Ends the compression of a block: stores it, unless it did not become small enough, or a
     /// change has cancelled it, or it is cached again.
     pub(crate) fn store_compressed(
@@ -176,6 +188,7 @@ impl Shard {
     ) {
         self.counters.compression_ns.add(took_ns);
         let Some(block) = self.tier.end(ticket) else { return };
+        self.tier.note_trial(block, encoded.is_some());
         let Some((encoding, data)) = encoded else {
             return self.counters.compressed_refused.add(1);
         };

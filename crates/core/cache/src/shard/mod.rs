@@ -153,8 +153,7 @@ impl Shard {
         geometry: &Geometry,
     ) -> Shard {
         let slots = geometry.slots_per_shard();
-        let slot_bytes = arena.slot_bytes();
-        let tier = Tier::new(geometry, slot_bytes);
+        let tier = Tier::new(geometry, arena.slot_bytes());
         let mut shard = Shard {
             arena,
             base: geometry.first_slot(number),
@@ -176,7 +175,7 @@ impl Shard {
             ahead: Ahead::new(slots),
             tier,
             compression_due: Arc::default(),
-            turned: Tier::page_of_copies(slot_bytes),
+            turned: Copies::default(),
             retained: RetainedBlocks::NONE,
             dirty: 0,
             unanswered: 0,

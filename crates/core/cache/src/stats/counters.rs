@@ -146,6 +146,9 @@ counters! {
     count compressed_stored: "blocks",
     /// Evicted blocks that did not become small enough by compression.
     count compressed_refused: "blocks",
+    /// Evicted blocks that were not compressed, because blocks near them did not become small
+    /// enough.
+    count compressed_untried: "blocks",
     /// Processor time spent on compressing blocks.
     count compression_ns: "nanoseconds",
     /// Time saved by reads answered from memory. Each counts as the backing's measured read

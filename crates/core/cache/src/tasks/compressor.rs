@@ -1,13 +1,13 @@
 //! Compression of evicted blocks: a fixed task on every lane that frees slots ahead of need. A miss
 //! that finds no free slot evicts a block itself, uncompressed, and waits for no compression.
 
-use crate::compressed::codec::Encoder;
 use crate::handle::Handle;
 use crate::shard::Batch;
 use crate::shard::shards::ShardEntry;
 use block::Compress;
 use core::sync::atomic::Ordering;
 use lane::Cost;
+use packing::{Codec, Encoder};
 
 /// Maximum number of blocks that are copied in one section, and wait to be compressed.
 const BATCH_BLOCKS_MAX: usize = 8;
@@ -17,7 +17,8 @@ pub(crate) async fn run(handle: &Handle) {
     let shared = &handle.shared;
     let block_bytes = shared.arena.slot_bytes();
     let bytes_max = block_bytes * shared.settings.compressed_percent_max as usize / 100;
-    let mut encoder = Encoder::new(block_bytes, bytes_max);
+    // Volumes without compression need none.
+    let mut encoder = None;
     let mut batch = Batch::of(BATCH_BLOCKS_MAX, block_bytes);
     loop {
         let seen = shared.compression.work.seen();
@@ -30,13 +31,19 @@ pub(crate) async fn run(handle: &Handle) {
             if setting == Compress::Off {
                 worked |= handle.shrink_tier(entry).await;
             } else if shared.compression.is_on(setting) {
-                worked |= handle.compress(entry, &mut encoder, &mut batch).await;
+                let encoder = encoder.get_or_insert_with(|| Encoder::new(block_bytes, bytes_max));
+                worked |= handle.compress(entry, codec_of(setting), encoder, &mut batch).await;
             }
         }
         if !worked {
             shared.compression.work.after(seen).await;
         }
     }
+}
+
+/// Returns the codec of a setting.
+fn codec_of(setting: Compress) -> Codec {
+    if setting == Compress::Zstd { Codec::Zstd } else { Codec::Lz4 }
 }
 
 impl Handle {
@@ -51,7 +58,13 @@ impl Handle {
     }
 
     /// Evicts and compresses some blocks of a shard. Returns whether there were any.
-    async fn compress(&self, entry: &ShardEntry, encoder: &mut Encoder, batch: &mut Batch) -> bool {
+    async fn compress(
+        &self,
+        entry: &ShardEntry,
+        codec: Codec,
+        encoder: &mut Encoder,
+        batch: &mut Batch,
+    ) -> bool {
         self.lane.turn().await;
         batch.tickets.clear();
         batch.data.clear();
@@ -60,7 +73,7 @@ impl Handle {
             // Requests go first.
             self.lane.rest().await;
             let begun = self.lane.stopwatch_ns();
-            let encoded = encoder.encode(block);
+            let encoded = encoder.encode(codec, block);
             let took_ns = self.lane.stopwatch_ns().saturating_sub(begun);
             self.lane.charge(Cost::Fill, 1);
             entry.shard.with(|shard| shard.store_compressed(ticket, encoded, took_ns));

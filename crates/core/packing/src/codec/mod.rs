@@ -1,0 +1,42 @@
+//! The codec of single blocks.
+//!
+//! An encoder and a decoder have all memory that they need from their creation on. Each belongs to
+//! one lane.
+
+mod decode;
+mod encode;
+mod probe;
+#[cfg_attr(not(feature = "zstd"), path = "without_zstd.rs")]
+mod zstd;
+
+pub use decode::{Damaged, Decoder};
+pub use encode::Encoder;
+
+/// Whether this build has Zstandard.
+pub const HAS_ZSTD: bool = cfg!(feature = "zstd");
+
+/// Bytes of a word that a block may repeat.
+const WORD_BYTES: usize = 8;
+
+/// The codec of blocks that repeat no word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Codec {
+    /// LZ4: decoded in the time of a few copies.
+    Lz4,
+    /// Zstandard: smaller, and several times slower. Without the feature `zstd`, its blocks are
+    /// compressed by LZ4.
+    Zstd,
+}
+
+/// How a block is encoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Encoding {
+    /// Eight bytes that are repeated, such as zeros.
+    Word,
+    /// An LZ4 block (<https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>).
+    Lz4,
+    /// A Zstandard frame (RFC 8878) without magic number, content size and checksum.
+    Zstd,
+    /// The block itself.
+    Plain,
+}

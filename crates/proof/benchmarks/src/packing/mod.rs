@@ -1,0 +1,109 @@
+//! Compressed blocks of files: how many more the engine holds in the same memory, and the time of
+//! each codec.
+
+mod alone;
+mod files;
+mod held;
+mod tools;
+
+use crate::cached_pool::BLOCK;
+use crate::sides::verdict;
+use alone::Figures;
+use anyhow::Result;
+use block::Compress;
+use files::{Goal, Set};
+use held::Held;
+use packing::Codec;
+use tools::Alone;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Data of each kind, in MiB.
+    #[arg(long, default_value_t = 64)]
+    mib: usize,
+    /// Repetitions of each timing.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+}
+
+/// Minimum factor of blocks in the same memory.
+const MORE_BLOCKS: f64 = 1.6;
+/// Of data that no codec shortens.
+const AS_MANY: f64 = 0.99;
+/// Part of a command's own ratio that must be left.
+const PART_OF_ALONE: f64 = 0.95;
+
+/// Formats a time, which is no number if nothing was timed.
+fn time_words(ns: f64) -> String {
+    if ns.is_nan() { "never".to_owned() } else { format!("{ns:.0} ns") }
+}
+
+/// Prints the figures of a codec by itself, and the part of a command's ratio that it reaches.
+fn show_codec(set: &Set, codec: Codec, command: &Result<f64>, rounds: usize) {
+    let figures = Figures::of(set, codec, rounds);
+    println!(
+        "{:<10} {codec:?}: ratio {:.3}; compress {}, decode {}, give up {}; {} compressed, {} words, \
+         {} refused, {} not tried",
+        set.name,
+        figures.ratio,
+        time_words(figures.compress_ns),
+        time_words(figures.decode_ns),
+        time_words(figures.give_up_ns),
+        figures.compressed,
+        figures.words,
+        figures.refused,
+        figures.untried,
+    );
+    match command {
+        Ok(ratio) if set.goal == Goal::More => println!(
+            "    {:.3} of the command's {ratio:.3}  target at least {PART_OF_ALONE}: {}",
+            figures.ratio / ratio,
+            verdict(figures.ratio / ratio >= PART_OF_ALONE)
+        ),
+        Ok(ratio) => println!("    the command's ratio is {ratio:.3}"),
+        Err(error) => println!("    {error:#}"),
+    }
+}
+
+/// Prints the blocks that the engine holds with this setting.
+fn show_held(set: &Set, compress: Compress) -> Result<()> {
+    let (held, plain) = (Held::of(set, compress)?, Held::of(set, Compress::Off)?);
+    let gain = held.gain(&plain);
+    println!(
+        "{:<10} engine with {compress}: {gain:.3} times as many blocks in the same memory, {:.3} \
+         without metadata; tier of {:.0} % of the slots with {:.3} blocks in each; {:.1} bytes of \
+         metadata for each block, {:.1} without compression",
+        set.name,
+        held.blocks / plain.blocks,
+        held.tier * 100.0,
+        held.compressed,
+        held.metadata_bytes(),
+        plain.metadata_bytes(),
+    );
+    match set.goal {
+        Goal::None => {}
+        Goal::AsMany => println!("    target at least {AS_MANY}: {}", verdict(gain >= AS_MANY)),
+        Goal::More => {
+            println!("    target at least {MORE_BLOCKS}: {}", verdict(gain >= MORE_BLOCKS))
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let (mut sets, missing) = files::sets((arguments.mib << 20) / BLOCK)?;
+    missing.iter().for_each(|reason| println!("without {reason}"));
+    sets.push(Set::together(&sets));
+    for set in &sets {
+        let alone = Alone::of(set)?;
+        show_codec(set, Codec::Lz4, &alone.lz4, arguments.rounds);
+        show_codec(set, Codec::Zstd, &alone.zstd, arguments.rounds);
+        show_held(set, Compress::Lz4)?;
+        show_held(set, Compress::Zstd)?;
+        match alone.zram {
+            Ok(ratio) => println!("{:<10} zram {ratio:.3}", set.name),
+            Err(error) => println!("{:<10} zram: {error:#}", set.name),
+        }
+    }
+    Ok(())
+}
