@@ -1,8 +1,6 @@
 //! Outcomes for tests.
 
-use simulator::{
-    Choice, Counted, Counts, Memory, Outcome, Plan, Rate, Run, Sample, Sampled, Tiered,
-};
+use simulator::{Choice, Counted, Counts, Memory, Outcome, Plan, Rate, Run, Sample, Sampled};
 use trace::Format;
 
 /// Returns the outcome of 1,000 accesses: the misses by policy and size, of 4, 8, ... MiB.
@@ -54,21 +52,6 @@ pub(super) fn sampled(policies: &[&str], misses: &[&[u64]]) -> (Plan, Outcome) {
     for run in &mut outcome.runs {
         run.sampled_slots /= 2;
         run.is_estimate = true;
-    }
-    (plan, outcome)
-}
-
-/// Returns the same outcome with compression, by which half as many accesses miss.
-pub(super) fn compressed(policies: &[&str], misses: &[&[u64]]) -> (Plan, Outcome) {
-    let (mut plan, mut outcome) = outcome(policies, misses);
-    plan.compress = simulator::BlockSizes::of_ratio(2.5).map(std::sync::Arc::new);
-    for run in outcome.runs.iter_mut().filter(|run| run.policy != "opt") {
-        run.tiered = Some(Tiered {
-            block_misses: run.block_misses / 2,
-            compressed_hits: 30,
-            compressed_blocks: 20,
-            compressed_slots: 10,
-        });
     }
     (plan, outcome)
 }
