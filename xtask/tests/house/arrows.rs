@@ -129,6 +129,7 @@ const OVERDRIVE: &[&str] = &[
     "rigs",
     "killtest",
     "simulator",
+    "packing",
     "report",
     "compare",
     "history",

@@ -17,6 +17,7 @@ pub fn of(stats: &Statistics) -> Vec<String> {
         verdict.errors(),
         verdict.losses(),
         verdict.memory(),
+        verdict.compression(),
         verdict.reads(),
         verdict.readahead(),
         verdict.taken_over(),
@@ -112,6 +113,37 @@ impl Verdict<'_> {
         Some(format!(
             "It uses {} of {memory} of memory; {evicted}.",
             blocks(self.counters().blocks_held)
+        ))
+    }
+
+    /// Returns the sentence on compressed blocks: how much more memory holds because of them, and
+    /// what they have cost and saved.
+    fn compression(&self) -> Option<String> {
+        let counters = self.counters();
+        let Counters { compressed_stored: stored, compressed_refused: refused, .. } = *counters;
+        let tried = stored + refused;
+        if tried == 0 {
+            return None;
+        }
+        let took = time(counters.compression_ns);
+        if counters.compressed_blocks == 0 {
+            return Some(format!(
+                "No compressed blocks are held: {} of {tried} compressed blocks did not become \
+                 small enough; that took {took} of a processor.",
+                percent(refused, tried),
+            ));
+        }
+        let held = counters.blocks_held + counters.compressed_blocks;
+        let used = counters.blocks_held + counters.compressed_slots;
+        let wait_ns = counters.backing_read_ns.saturating_sub(counters.hit_ns);
+        let saved_ns = counters.compressed_hits.saturating_mul(wait_ns);
+        Some(format!(
+            "By compression its memory holds {:.1} times as many blocks ({}): that took {took} of \
+             a processor, and {} reads of them have saved {} of waiting.",
+            held as f64 / used as f64,
+            blocks(held),
+            counters.compressed_hits,
+            time(saved_ns),
         ))
     }
 
@@ -389,6 +421,22 @@ mod tests {
         );
         let ordered = said(counters, json!({ "durability": "ordered" }));
         has(&ordered, &["a flush of the backing for each of 4 epochs"]);
+    }
+
+    #[test]
+    fn what_compression_costs_and_brings_is_said() {
+        let counters = json!({
+            "blocks_held": 1024, "compressed_blocks": 2304, "compressed_slots": 768,
+            "compressed_stored": 3000, "compressed_refused": 100, "compressed_hits": 500,
+            "compression_ns": 12_000_000, "hit_ns": 900, "backing_read_ns": 100_900,
+        });
+        has(
+            &said(counters, json!({})),
+            &["holds 1.9 times as many blocks (13 MiB)", "12.0 ms of a processor", "500 reads"],
+        );
+        let media = json!({ "compressed_refused": 300, "compression_ns": 300_000 });
+        has(&said(media, json!({})), &["No compressed blocks are held: 100.0 % of 300"]);
+        assert!(!said(json!({}), json!({})).contains("compress"));
     }
 
     #[test]
