@@ -69,7 +69,7 @@ impl Shard {
 
     /// Maximum number of slots for the tier: three quarters of those that are not dirty.
     fn compressed_pages_max(&self) -> u32 {
-        self.available() / 4 * 3
+        (u64::from(self.available()) * 3 / 4) as u32
     }
 
     /// Releases the oldest page of a tier that is not used any more. Returns whether there was one.
