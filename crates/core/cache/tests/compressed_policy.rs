@@ -162,8 +162,7 @@ fn a_cache_with_a_compressed_tier_misses_as_its_simulation_does() {
              simulated {simulated:?}; {plain} misses without the tier"
         );
         assert!(served.0.abs_diff(simulated.0) * 100 <= simulated.0, "{all}");
-        // A block is compressed somewhat later in the cache, so some hits are still uncompressed.
-        assert!(served.1.abs_diff(simulated.1) * 12 <= simulated.1, "{all}");
+        assert!(served.1.abs_diff(simulated.1) * 20 <= simulated.1, "{all}");
         assert!(simulated.0.abs_diff(plain) * 50 > plain, "the tier changes too little: {all}");
     };
     let zipf = zipf();

@@ -43,7 +43,7 @@ pub struct TierRules {
 impl TierRules {
     /// The rules of the engine. Others are only for comparisons.
     pub const ENGINE: TierRules = TierRules {
-        pages_percent_max: 75,
+        pages_percent_max: 50,
         admits_at_first_read: false,
         are_proven: false,
         stores_only_read: false,

@@ -304,9 +304,11 @@ impl Tier {
         core::mem::replace(&mut self.objects[number as usize].is_used, true)
     }
 
-    /// Whether to compress a block. Not, if blocks of its region did not become small enough.
+    /// Whether to try to compress a block: not while its region was found to be incompressible. A
+    /// region that has compressed blocks is always tried. Its other blocks are evicted more often,
+    /// so a count of failures alone would take it for an incompressible one.
     pub(crate) fn is_to_try(&mut self, block: u64) -> bool {
-        self.incompressible.is_to_try(block)
+        self.regions.may_have(block) || self.incompressible.is_to_try(block)
     }
 
     /// Notes whether a block became small enough.

@@ -67,9 +67,9 @@ impl Shard {
         }
     }
 
-    /// Maximum number of slots for the tier: three quarters of those that are not dirty.
+    /// Maximum number of slots for the tier: half of those that are not dirty.
     fn compressed_pages_max(&self) -> u32 {
-        (u64::from(self.available()) * 3 / 4) as u32
+        self.available() / 2
     }
 
     /// Releases the oldest page of a tier that is not used any more. Returns whether there was one.

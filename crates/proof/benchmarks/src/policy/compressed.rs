@@ -15,7 +15,7 @@ fn variants() -> [(&'static str, TierRules); 6] {
     [
         ("engine", engine),
         ("1/4", TierRules { pages_percent_max: 25, ..engine }),
-        ("1/2", TierRules { pages_percent_max: 50, ..engine }),
+        ("3/4", TierRules { pages_percent_max: 75, ..engine }),
         ("first", TierRules { admits_at_first_read: true, ..engine }),
         ("read", TierRules { stores_only_read: true, ..engine }),
         ("proven", TierRules { stores_only_read: true, are_proven: true, ..engine }),
