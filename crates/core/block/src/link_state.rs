@@ -63,11 +63,14 @@ impl LinkState {
 
     /// Notes that an attempt to connect has succeeded.
     pub fn note_up(&self, now_ns: u64) {
+        // Before the link counts as up: an error in between would count from an earlier return.
+        if self.lost_ns().is_some() {
+            self.returned_ns.fetch_max(now_ns, Ordering::SeqCst);
+        }
         let lost = self.lost.swap(0, Ordering::SeqCst);
         if lost == 0 {
             return;
         }
-        self.returned_ns.store(now_ns, Ordering::Relaxed);
         let took_ns = now_ns.saturating_sub(lost - 1);
         if took_ns >= LINK_GRACE_NS {
             self.downs.fetch_add(1, Ordering::Relaxed);
@@ -98,10 +101,12 @@ impl LinkState {
     }
 
     /// Returns the time before which errors of the device do not count, because the link was lost.
+    /// While it is lost, that time is not over.
     pub fn errors_count_from_ns(&self) -> u64 {
         match self.policy() {
             LinkDown::Fail => 0,
-            _ => self.returned_ns.load(Ordering::Relaxed),
+            _ if self.lost_ns().is_some() => u64::MAX,
+            _ => self.returned_ns.load(Ordering::SeqCst),
         }
     }
 
@@ -138,6 +143,19 @@ mod tests {
     use super::*;
 
     const S: u64 = LINK_GRACE_NS;
+
+    #[test]
+    fn errors_do_not_count_while_the_link_is_lost() {
+        let link = LinkState::new(7);
+        link.set_policy(LinkDown::Wait);
+        assert_eq!(link.errors_count_from_ns(), 0);
+        link.note_lost(S);
+        assert_eq!(link.errors_count_from_ns(), u64::MAX);
+        link.note_up(3 * S);
+        assert_eq!(link.errors_count_from_ns(), 3 * S);
+        link.set_policy(LinkDown::Fail);
+        assert_eq!(link.errors_count_from_ns(), 0);
+    }
 
     #[test]
     fn a_link_is_down_after_a_second_and_only_then_counted() {

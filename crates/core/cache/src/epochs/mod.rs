@@ -310,7 +310,7 @@ impl Epochs {
             return false;
         }
         let since = (*self.failing_since_ns.get_or_insert(now_ns)).max(from_ns);
-        now_ns.saturating_sub(since) < retry_time_ns
+        from_ns > now_ns || now_ns.saturating_sub(since) < retry_time_ns
     }
 
     /// Makes the volume fail. Returns false if it had failed before.

@@ -93,6 +93,8 @@ impl Block for Cache {
                         self.0.bypass_now(request, first)
                     }
                     QuickRead::Compressed if self.0.decoder.decode_into(&at, into) => {
+                        // Some of its blocks may have been fetched ahead.
+                        self.0.wake_reader();
                         self.0.lane.charge(Cost::Hit, blocks);
                         Some(Ok(()))
                     }

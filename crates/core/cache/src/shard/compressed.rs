@@ -76,9 +76,10 @@ impl Shard {
     pub(crate) fn shrink_tier(&mut self) -> bool {
         let shrinks = self.tier.evict_oldest(&self.arena, self.base, None);
         self.return_pages();
-        if !shrinks {
+        if !shrinks && self.tier.is_open() {
             self.tier.close();
             self.turned = Copies::default();
+            self.count_tier();
         }
         shrinks
     }
@@ -163,11 +164,12 @@ impl Shard {
         Some(slot)
     }
 
-    /// Whether a slot has all of its block, equal to the backing: not while the backing may show a
-    /// change of it that is not answered.
+    /// Whether a slot has all of its block, equal to the backing and durable there: not while the
+    /// backing may show a change of it that is not answered, nor while a failed flush may lose it.
     fn may_compress(&self, header: &Header) -> bool {
         header.state == State::Clean
             && header.mask == 0xff
+            && !self.arena.is_unflushed(header)
             && !self.write_through.meet(header.block, 1)
     }
 

@@ -81,12 +81,14 @@ impl Handle {
         evicted > 0
     }
 
-    /// Releases a page of the tier, which is off. Returns whether there was one.
+    /// Releases a page of the tier, which is off, and after the last one its tables. Returns
+    /// whether there was a page.
     async fn shrink_tier(&self, entry: &ShardEntry) -> bool {
-        if entry.counters.compressed_slots.get() == 0 {
-            return false;
+        self.lane.turn().await;
+        let shrinks = entry.shard.with(|shard| shard.shrink_tier());
+        if shrinks {
+            self.lane.rest().await;
         }
-        self.lane.rest().await;
-        entry.shard.with(|shard| shard.shrink_tier())
+        shrinks
     }
 }
