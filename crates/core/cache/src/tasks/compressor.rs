@@ -20,6 +20,8 @@ pub(crate) async fn run(handle: &Handle) {
     // Volumes without compression need none.
     let mut encoder = None;
     let mut batch = Batch::of(BATCH_BLOCKS_MAX, block_bytes);
+    // The tiers that this task has opened are not closed yet.
+    let mut has_opened = false;
     loop {
         let seen = shared.compression.work.seen();
         if shared.tasks.are_stopping() {
@@ -29,12 +31,13 @@ pub(crate) async fn run(handle: &Handle) {
         let mut worked = false;
         for entry in shared.shards.iter() {
             if setting == Compress::Off {
-                worked |= handle.shrink_tier(entry).await;
+                worked |= has_opened && handle.shrink_tier(entry).await;
             } else if shared.compression.is_on(setting) {
                 let encoder = encoder.get_or_insert_with(|| Encoder::new(block_bytes, bytes_max));
                 worked |= handle.compress(entry, codec_of(setting), encoder, &mut batch).await;
             }
         }
+        has_opened = setting != Compress::Off || has_opened && worked;
         if !worked {
             shared.compression.work.after(seen).await;
         }
