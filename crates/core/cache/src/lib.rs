@@ -71,7 +71,7 @@ mod tasks;
 mod warming;
 mod writeback;
 
-pub use arena::superblock::{Found, Survey, Unrecoverable};
+pub use arena::superblock::{CACHED_BYTES_MAX, Found, Survey, Unrecoverable};
 pub use arena::{Arena, Header, State};
 pub use bypass::balance::Pressure;
 pub use bypass::guard::{BypassState, Guard, GuardState, Why, Window};
