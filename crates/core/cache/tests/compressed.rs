@@ -149,6 +149,43 @@ fn evicted_blocks_are_answered_from_memory() {
     assert!(misses[1] < BLOCKS / 20, "{misses:?}");
 }
 
+/// Returns the counters, with their names.
+fn named(scene: &Scene) -> Vec<(&'static str, u64)> {
+    let mut all = Vec::new();
+    scene.counters().each(|name, value| all.push((name, value)));
+    all
+}
+
+#[test]
+fn an_observer_reads_all_and_leaves_no_trace() {
+    let mut scene = scene(Compress::Lz4);
+    scene.read_all(0);
+    for block in (0..BLOCKS).step_by(9) {
+        let from = filled(&contents(block, 1));
+        scene.send(Request::Write { at: Extent::new(block * 8, 8), from, fua: false });
+    }
+    scene.send(Request::Zero { at: Extent::new(80, 9), fua: false, may_unmap: false });
+    scene.pass(10_000_000_000);
+    let mut expected: Vec<u8> =
+        (0..BLOCKS).flat_map(|block| contents(block, u64::from(block % 9 == 0))).collect();
+    expected[80 * GRAIN as usize..][..9 * GRAIN as usize].fill(0);
+    let cache = scene.cache.clone();
+    let policy = scene.run(async move { cache.policy_state().await });
+    let before = named(&scene);
+    for (first, sectors) in [(0, 2000), (3, 1), (2000, 100), (2100, (BLOCKS * 8 - 2100) as u32)] {
+        let (cache, into) = (scene.cache.clone(), Buf::new(sectors, GRAIN));
+        let read = into.clone();
+        scene
+            .run(async move { cache.observe(Extent::new(first, sectors), read).await })
+            .expect("RAM does not fail");
+        let (first, bytes) = ((first * 512) as usize, (sectors * 512) as usize);
+        assert!(into.to_vec() == expected[first..first + bytes], "{sectors} sectors");
+    }
+    assert_eq!(named(&scene), before);
+    let cache = scene.cache.clone();
+    assert!(scene.run(async move { cache.policy_state().await }) == policy, "the policy changed");
+}
+
 #[test]
 fn memory_holds_more_blocks_than_slots() {
     let mut scene = scene(Compress::Lz4);

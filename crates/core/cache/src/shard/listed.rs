@@ -137,7 +137,7 @@ impl Shard {
         self.ahead.listed.coming += span;
         let sectors = u64::from(BLOCK_SECTORS);
         let at = Extent::new(from * sectors, span * BLOCK_SECTORS);
-        Begin::Fetch(Fetch { id, at, skip: 0, whole: None, is_compressed: false })
+        Begin::Fetch(Fetch::of(id, at))
     }
 
     /// Caches a fetched block, if it is still absent and a slot is free.

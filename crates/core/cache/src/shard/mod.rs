@@ -25,6 +25,7 @@ pub(crate) mod fetches;
 mod held_copies;
 mod listed;
 mod long_streams;
+mod observe;
 pub(crate) mod ranking;
 mod read;
 mod readahead;

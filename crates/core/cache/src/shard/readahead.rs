@@ -202,7 +202,7 @@ impl Shard {
         self.streams.will_be_unread(span);
         self.counters.readahead_issued.add(u64::from(span));
         let id = self.fills.begin_ahead(from, span);
-        Begin::Fetch(Fetch { id, at, skip: 0, whole: None, is_compressed: false })
+        Begin::Fetch(Fetch::of(id, at))
     }
 
     /// Drops blocks that have been unread for too long, until `blocks` more may be fetched ahead.
