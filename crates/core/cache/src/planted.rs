@@ -117,6 +117,8 @@ pub enum Bug {
     KeepCompressed,
     /// C10: a compression is not cancelled by a change of its block.
     StoreCancelled,
+    /// C10: an observer's read returns what the backing had before a change.
+    ObserveBelow,
     /// C9: clean blocks are kept although something else may have written to the backing.
     KeepOverForeignWrite,
     /// C9: a clean block is kept that could still be read while a write-through of it was in
@@ -196,7 +198,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 87] = [
+    pub const ALL: [Bug; 88] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -249,6 +251,7 @@ impl Bug {
         Bug::DirectUnkept,
         Bug::KeepCompressed,
         Bug::StoreCancelled,
+        Bug::ObserveBelow,
         Bug::KeepOverForeignWrite,
         Bug::KeepUnderWriteThrough,
         Bug::PublishBeforeFetch,

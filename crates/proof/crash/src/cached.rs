@@ -3,9 +3,9 @@
 use crate::midway;
 use crate::setup::Setup;
 use crate::subject::{
-    self, Admission, Changing, Connection, Discarding, Fence, Process, Subject, Warming,
+    self, Admission, Changing, Connection, Discarding, Fence, Observing, Process, Subject, Warming,
 };
-use block::{Block, Limits, Memory, Stack, WriteMode};
+use block::{Block, Buf, Extent, Limits, Memory, Stack, WriteMode};
 use cache::planted::{self, Admitted, Bug};
 use cache::{Arena, Cache, Changes, CleanBlocks, Geometry, Settings, Shared};
 use hotlist::{CLASSES, Description, Entry, HotList, StartList, encode, encode_start};
@@ -232,6 +232,11 @@ impl Process for Running {
     fn set(&self, lane: &Lane, changes: &Changes) -> Option<Changing> {
         let (cache, changes) = (self.cache_on(lane)?, *changes);
         Some(Box::pin(async move { cache.set(&changes).await.is_ok() }))
+    }
+
+    fn observe(&self, lane: &Lane, at: Extent, into: Buf) -> Option<Observing> {
+        let cache = self.cache_on(lane)?;
+        Some(Box::pin(async move { cache.observe(at, into).await }))
     }
 
     fn force_bypass(&self, lane: &Lane, reads: bool, writes: bool) {

@@ -2,7 +2,7 @@
 
 use crate::setup::Setup;
 use crate::stamp::Operation;
-use block::{Limits, Memory, Stack, WriteMode};
+use block::{Buf, Extent, Limits, Memory, Stack, WriteMode};
 use cache::Changes;
 use lane::Lane;
 use std::cell::{Cell, RefCell};
@@ -116,6 +116,9 @@ pub type Warming = Pin<Box<dyn Future<Output = ()>>>;
 /// A change of settings, in progress.
 pub type Changing = Pin<Box<dyn Future<Output = bool>>>;
 
+/// An observer's read, in progress.
+pub type Observing = Pin<Box<dyn Future<Output = block::Result>>>;
+
 /// A running subject.
 pub trait Process {
     /// Returns the subject as one lane sees it, over that lane's handle on the disk.
@@ -132,6 +135,11 @@ pub trait Process {
     /// Changes settings while it serves. True: they are in force; false: nothing is changed.
     /// `None`: not supported.
     fn set(&self, _lane: &Lane, _changes: &Changes) -> Option<Changing> {
+        None
+    }
+
+    /// Reads as the program does for itself. `None`: not supported.
+    fn observe(&self, _lane: &Lane, _at: Extent, _into: Buf) -> Option<Observing> {
         None
     }
 

@@ -194,7 +194,8 @@ impl Handle {
         Ok(complete)
     }
 
-    /// Reads from the backing for an observer. Other reads may wait for it, so the watchdog sees it.
+    /// Reads from the backing for an observer. Other reads may wait for it, so the watchdog sees it,
+    /// and errors of the backing are counted.
     async fn read_unmeasured(&self, at: Extent, into: Buf) -> Result {
         if self.shared.backing.stall.is_on() {
             return Err(self.shared.backing.stall.error());
@@ -202,6 +203,9 @@ impl Handle {
         let sent = self.shared.backing.in_flight.note_sent(RequestKind::Read);
         let result = self.below.run(Request::Read { at, into }).await;
         self.shared.backing.in_flight.note_answered(sent);
+        if result.is_err() {
+            self.shared.backing.health.count_read_error();
+        }
         result
     }
 

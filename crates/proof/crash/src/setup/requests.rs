@@ -96,6 +96,13 @@ impl Dice {
         }
     }
 
+    /// In one history of four, the program itself reads as well.
+    pub(super) fn plan_observers(&mut self, setup: &mut Setup) {
+        if !setup.faults.may_hang() && self.0.one_in(4) {
+            setup.observed_one_in = self.pick(&[1, 2, 4]);
+        }
+    }
+
     /// In one history of six, clients send changes behind changes of the same blocks.
     pub(super) fn pairs(&mut self, setup: &mut Setup) {
         if self.0.one_in(6) {
