@@ -1,7 +1,7 @@
 //! The operator's side of the control socket.
 
 use super::statistics::Statistics;
-use super::words::{Answer, Ask, LINE_BYTES_MAX, Row, UNKNOWN_ASK};
+use super::words::{Answer, Ask, LINE_BYTES_MAX, READ_BYTES_MAX, Row, UNKNOWN_ASK};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
@@ -288,6 +288,26 @@ impl Daemon {
         let value = self.exchange(&Ask::List)?;
         serde_json::from_value(value)
             .map_err(|error| ExchangeError::Other(no_answer(&self.path, error)))
+    }
+
+    /// Reads a part of a volume, as its clients would, without a trace in its cache.
+    ///
+    /// # Errors
+    /// As [`Daemon::ask`]; the backing's error.
+    pub fn read(&mut self, volume: &str, first_byte: u64, into: &mut [u8]) -> Result<(), Failure> {
+        let bytes = into.len().min(READ_BYTES_MAX as usize + 1) as u32;
+        self.send(&Ask::Read { volume: volume.to_owned(), first_byte, bytes })?;
+        let mut reader = BufReader::new(&self.stream);
+        let mut line = Vec::new();
+        let failed = |error| Failure::from(self.exchange_error(error));
+        Read::take(&mut reader, LINE_BYTES_MAX as u64)
+            .read_until(b'\n', &mut line)
+            .map_err(failed)?;
+        let announced = self.value(&String::from_utf8_lossy(&line))?.as_u64();
+        if announced != Some(into.len() as u64) {
+            return Err(no_answer(&self.path, "it sent another number of bytes"));
+        }
+        reader.read_exact(into).map_err(failed)
     }
 
     /// Requests the memory of a failed volume: a descriptor, and the number of the failure.

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Length of the longest line, in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
+/// Largest number of bytes that one [`Ask::Read`] may request.
+pub const READ_BYTES_MAX: u32 = 1 << 20;
+
 /// Beginning of the answer to a request that a daemon does not support.
 pub(crate) const UNKNOWN_ASK: &str = "this daemon does not know what it is asked";
 
@@ -70,6 +73,16 @@ pub enum Ask {
     Memory {
         /// The volume's name.
         volume: String,
+    },
+    /// The volume's contents, as its clients would read them; the read leaves no trace in the cache.
+    /// Answered with the number of bytes, which follow the line.
+    Read {
+        /// The volume's name.
+        volume: String,
+        /// The first byte.
+        first_byte: u64,
+        /// Number of bytes, at most [`READ_BYTES_MAX`].
+        bytes: u32,
     },
     /// Cuts the power of a volume's modelled drive.
     PowerCut {

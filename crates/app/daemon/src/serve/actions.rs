@@ -35,7 +35,7 @@ impl VolumeService {
         })
     }
 
-    fn io_failure(&self, error: block::Error) -> Failure {
+    pub(super) fn io_failure(&self, error: block::Error) -> Failure {
         Failure::new(Exit::Io, format!("{}: {error}", self.name))
     }
 

@@ -13,6 +13,7 @@ mod actions;
 mod captive;
 mod clients;
 mod connections;
+mod observe;
 mod operator;
 mod policy_state;
 mod pressure;

@@ -95,6 +95,9 @@ impl Control {
         if let Ok(Ask::Memory { volume }) = &ask {
             return self.reply_memory(connection, volume).await;
         }
+        if let Ok(Ask::Read { volume, first_byte, bytes }) = ask {
+            return self.reply_contents(connection, &volume, first_byte, bytes).await;
+        }
         let result = match ask {
             Ok(ask) => self.answer(ask).await,
             Err(error) => {
@@ -142,7 +145,7 @@ impl Control {
             Ask::Forget { volume } => Ok(self.service(&volume)?.forget_list().await?.into()),
             Ask::Upgrade => self.services.upgrade().await.map(done),
             Ask::Upgraded => crate::former::check_upgraded().map(done),
-            Ask::Memory { .. } => unreachable!("it has a separate answer"),
+            Ask::Memory { .. } | Ask::Read { .. } => unreachable!("they have separate answers"),
         }
     }
 
@@ -157,6 +160,26 @@ impl Control {
         memory.write(0, &text);
         let part = Part { memory, offset: 0, length: text.len() };
         self.ring.send(&connection.socket, &[part]).await
+    }
+
+    /// Answers with bytes of a volume, behind the line that has their number.
+    async fn reply_contents(
+        &self,
+        connection: &Connection,
+        volume: &str,
+        first_byte: u64,
+        bytes: u32,
+    ) -> block::Result {
+        let read = match self.service(volume) {
+            Ok(service) => service.observe(first_byte, bytes).await,
+            Err(failure) => Err(failure),
+        };
+        let contents = match read {
+            Ok(contents) => contents,
+            Err(failure) => return self.send(connection, &answer_of(Err(failure))).await,
+        };
+        self.send(connection, &answer_of(Ok(contents.length.into()))).await?;
+        self.ring.send(&connection.socket, &[contents]).await
     }
 
     async fn reply_memory(&self, connection: &Connection, volume: &str) -> block::Result {

@@ -1,0 +1,36 @@
+//! Reads of a volume by programs that look at its contents, such as the map of files.
+
+use super::volume_service::VolumeService;
+use crate::control::words::READ_BYTES_MAX;
+use block::{Buf, Memory, Part, Request};
+use stack::{Exit, Failure};
+use std::sync::Arc;
+
+impl VolumeService {
+    /// Reads bytes as a client would, without a trace in the cache.
+    ///
+    /// # Errors
+    /// Usage: they are not all inside the volume, or too many. Those of the backing.
+    pub(super) async fn observe(&self, first_byte: u64, bytes: u32) -> Result<Part, Failure> {
+        let stack = &self.attached.stack;
+        let limits = stack.limits();
+        let around = limits.around(first_byte, bytes).ok().filter(|_| bytes <= READ_BYTES_MAX);
+        let Some((at, padding)) = around else {
+            let message = format!(
+                "{}: {bytes} bytes from byte {first_byte} on cannot be read; the volume has {} \
+                 bytes, and a request at most {READ_BYTES_MAX}",
+                self.name,
+                limits.bytes()
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        };
+        let memory = Arc::new(Memory::heap((at.count * limits.grain) as usize));
+        let into = Buf::from_memory(memory.clone(), 0, at.count, limits.grain);
+        let reading = match self.attached.cache.clone() {
+            Some(cache) => stack.lane().pin(async move { cache.observe(at, into).await }),
+            None => stack.run(Request::Read { at, into }),
+        };
+        stack.unless_stalled(reading).await.map_err(|error| self.io_failure(error))?;
+        Ok(Part { memory, offset: padding.head as usize, length: bytes as usize })
+    }
+}
