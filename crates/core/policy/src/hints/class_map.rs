@@ -78,7 +78,7 @@ impl ClassMap {
         let mut until = 0;
         for (index, extent) in extents.into_iter().enumerate() {
             let ClassExtent { first, blocks, class } = extent;
-            let extent_end = first.checked_add(blocks.into()).unwrap_or(u64::MAX);
+            let extent_end = first.saturating_add(blocks.into());
             if blocks == 0 {
                 return Err(MapError::Empty(index));
             }

@@ -157,7 +157,7 @@ impl PolicyHints {
             return false;
         }
         self.drawn = self.drawn.wrapping_add(GOLDEN);
-        let drawn = (self.drawn >> 40) * u64::from(treatment.weight.bits()) >> 24;
+        let drawn = ((self.drawn >> 40) * u64::from(treatment.weight.bits())) >> 24;
         let is_spared = drawn >= u64::from(candidate.bits());
         self.counts[class].spared += u64::from(is_spared);
         is_spared
