@@ -5,7 +5,6 @@ use crate::slots::Slots;
 use crate::{Arbiter, Hash, Kind, Policy, Sampler, shard_of};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 
 /// A cache of one policy, with hints about the blocks. Makes the decisions of a served cache for
 /// reads of single blocks, one after the other. Nothing allocates except `new`.
@@ -32,7 +31,7 @@ impl HintedSimulation {
         let judge = Judge::new(kind, all, hints.clone());
         let shard = || {
             let mut shard = Slots::new(Policy::new(kind, slots), slots);
-            let of_shard = PolicyHints::new(hints.clone(), &judge, slots);
+            let of_shard = PolicyHints::new(judge.current(), slots);
             shard.policy_mut().replace_hints(Some(of_shard.boxed()));
             shard
         };
@@ -67,7 +66,7 @@ impl HintedSimulation {
 
     /// Whether the hints are in force, or are suspended because they cost hits.
     pub fn follows_hints(&self) -> bool {
-        self.judge.is_in_force().load(Ordering::Relaxed)
+        self.judge.follows_hints()
     }
 
     /// Returns the accesses to the blocks of each class.

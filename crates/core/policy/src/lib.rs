@@ -59,8 +59,8 @@ pub use hash::Hash;
 pub use hinted::HintedSimulation;
 pub use hints::{
     BLOCKS_END, CLASSES, CLASSES_MAX, Class, ClassAdmission, ClassCounts, ClassExtent, ClassMap,
-    ClassReport, EXTENTS_MAX, Hints, Judge, MapError, PolicyHints, Treatment, Treatments, UNKNOWN,
-    Weight, class_by_name,
+    ClassReport, CurrentHints, EXTENTS_MAX, Hints, Judge, MapError, PolicyHints, Treatment,
+    Treatments, UNKNOWN, Weight, class_by_name,
 };
 pub use kind::Kind;
 pub use lists::{Link, Links, List, NIL};

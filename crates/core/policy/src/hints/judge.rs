@@ -60,6 +60,14 @@ pub struct Judge {
     accesses: [u64; CLASSES_MAX],
 }
 
+/// The hints of a cache, as its shards need them.
+#[derive(Clone)]
+pub struct CurrentHints {
+    pub(super) hints: Arc<Hints>,
+    pub(super) is_in_force: Arc<AtomicBool>,
+    pub(super) sampler: Sampler,
+}
+
 /// The accesses to the blocks of a class, since hints were first set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClassReport {
@@ -102,14 +110,25 @@ impl Judge {
         core::mem::replace(&mut self.hints, hints)
     }
 
+    /// Returns the hints for the shards of the cache.
+    pub fn current(&self) -> CurrentHints {
+        let (hints, is_in_force) = (self.hints.clone(), self.is_in_force.clone());
+        CurrentHints { hints, is_in_force, sampler: self.sampler }
+    }
+
     /// The blocks whose accesses it must see.
     pub fn sampler(&self) -> Sampler {
         self.sampler
     }
 
-    /// Whether the cache follows the hints, to be read without the judge.
-    pub fn is_in_force(&self) -> Arc<AtomicBool> {
-        self.is_in_force.clone()
+    /// Whether the cache follows the hints. Otherwise they are suspended, because they cost hits.
+    pub fn follows_hints(&self) -> bool {
+        self.is_in_force.load(Ordering::Relaxed)
+    }
+
+    /// The hints.
+    pub fn hints(&self) -> &Arc<Hints> {
+        &self.hints
     }
 
     /// Sets the share of the policy's window, as

@@ -19,7 +19,7 @@ pub use classes::{
     CLASSES, CLASSES_MAX, Class, ClassAdmission, Treatment, Treatments, UNKNOWN, Weight,
     class_by_name,
 };
-pub use judge::{ClassReport, Judge};
+pub use judge::{ClassReport, CurrentHints, Judge};
 
 use crate::{Hash, Sampler};
 use alloc::boxed::Box;
@@ -89,9 +89,9 @@ pub struct PolicyHints {
 }
 
 impl PolicyHints {
-    /// Hints for a shard of `slots` slots, in a cache with this judge.
-    pub fn new(hints: Arc<Hints>, judge: &Judge, slots: u32) -> PolicyHints {
-        let (sampler, is_in_force) = (judge.sampler(), judge.is_in_force());
+    /// Hints for a shard of `slots` slots.
+    pub fn new(current: CurrentHints, slots: u32) -> PolicyHints {
+        let CurrentHints { hints, is_in_force, sampler } = current;
         PolicyHints::with(hints, sampler, is_in_force, FirstAccesses::new(slots))
     }
 
@@ -109,6 +109,11 @@ impl PolicyHints {
     ) -> PolicyHints {
         let (drawn, counts) = (0, [ClassCounts::default(); CLASSES_MAX]);
         PolicyHints { hints, is_in_force, sampler, first_accesses, drawn, counts }
+    }
+
+    /// Returns the same, on the heap, to be swapped in a section without an allocation.
+    pub fn boxed(self) -> Box<PolicyHints> {
+        Box::new(self)
     }
 
     /// Continues the counts of earlier hints of this shard, and remembers the same accesses.
@@ -166,14 +171,6 @@ impl PolicyHints {
     /// Whether blocks of this class are never admitted, whatever the judge has decided.
     pub(crate) fn never_admits(&self, block: u64) -> bool {
         self.hints.of(Hash::of(block)).1.admission == ClassAdmission::Never
-    }
-}
-
-/// Boxes it, to be swapped in a section without an allocation.
-impl PolicyHints {
-    /// Returns the same, on the heap.
-    pub fn boxed(self) -> Box<PolicyHints> {
-        Box::new(self)
     }
 }
 
