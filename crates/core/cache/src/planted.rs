@@ -155,6 +155,8 @@ pub enum Bug {
     WarmOverNewer,
     /// C10: a block is written back while an older version of it is in flight.
     WriteBeside,
+    /// C10: a write of a block whose class is never admitted is dropped while it is dirty.
+    DropUnadmitted,
     /// C10: a version that was overtaken in flight, and failed, is written again.
     KeepOvertaken,
     /// C11: write-back before any client has flushed.
@@ -176,6 +178,8 @@ pub enum Bug {
     ForgetTurn,
     /// C14: a discard drops data that a closing epoch still has to write.
     DiscardDropsFlushed,
+    /// C14: a write of a block that the map of files names as free space is discarded.
+    DiscardFreeSpace,
     /// C14: a block that is discarded in part stays unchanged.
     KeepDiscardedEdges,
     /// C14: a shard's part of zeros is written as if there were no blocks of other shards between
@@ -198,7 +202,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 88] = [
+    pub const ALL: [Bug; 90] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -269,6 +273,7 @@ impl Bug {
         Bug::KeepOvertakenReadahead,
         Bug::WarmOverNewer,
         Bug::WriteBeside,
+        Bug::DropUnadmitted,
         Bug::KeepOvertaken,
         Bug::TrustAtOnce,
         Bug::BypassInFlight,
@@ -279,6 +284,7 @@ impl Bug {
         Bug::IgnoreDebt,
         Bug::ForgetTurn,
         Bug::DiscardDropsFlushed,
+        Bug::DiscardFreeSpace,
         Bug::KeepDiscardedEdges,
         Bug::ZerosOfOthers,
         Bug::ForgetParts,

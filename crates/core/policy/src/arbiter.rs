@@ -29,6 +29,13 @@ const FIRST: usize = 0;
 /// Slots of a shadow; up to twice that.
 const SAMPLED: u32 = 1024;
 
+/// Returns the binary logarithm of the number of blocks per block of the sample, and the number of
+/// slots of a shadow, for a cache with `slots` slots.
+pub(crate) fn shadow_size(slots: u32) -> (u32, u32) {
+    let one_in_log2 = (slots / SAMPLED).max(1).ilog2();
+    (one_in_log2, (slots >> one_in_log2).max(1))
+}
+
 /// The counts of misses at one speed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Speed {
@@ -116,8 +123,7 @@ impl Arbiter {
 
     /// Same as `new`, with other numbers. Only for comparisons.
     pub fn with_tuning(slots: u32, tuning: &Tuning) -> Arbiter {
-        let one_in_log2 = (slots / SAMPLED).max(1).ilog2();
-        let sampled = (slots >> one_in_log2).max(1);
+        let (one_in_log2, sampled) = shadow_size(slots);
         Arbiter {
             shadows: SHARES.map(|share| Slots::with_window(share, sampled)),
             sampler: Sampler::new(Owner::Arbiter, one_in_log2),

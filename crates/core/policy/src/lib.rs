@@ -3,7 +3,7 @@
 //! A policy identifies slots by number and blocks by hash. It holds no block, never waits and reads
 //! no clock. A shard of the cache drives it under its lock; [`Simulation`] drives it without any
 //! bytes. Both make the same calls, so the simulation counts what the cache would count.
-//! [`TieredSimulation`] has a compressed tier, too.
+//! [`TieredSimulation`] has a compressed tier, too, and [`HintedSimulation`] follows [`Hints`].
 //!
 //! The links of the slots belong to the caller, which has other lists of slots; a slot is in one
 //! list at a time. Clean slots are in a list of the policy; dirty slots are in none of its lists.
@@ -29,6 +29,8 @@ mod fifo;
 mod fingerprints;
 mod ghosts;
 mod hash;
+mod hinted;
+mod hints;
 mod kind;
 mod lirs;
 mod lists;
@@ -54,6 +56,12 @@ pub use arbiter::{Arbiter, Record, Speed, Tuning};
 pub use curve::{Answer, Curve, POINTS, PRESENT};
 pub use expectation::{Access, Expectation};
 pub use hash::Hash;
+pub use hinted::HintedSimulation;
+pub use hints::{
+    BLOCKS_END, CLASSES, CLASSES_MAX, Class, ClassAdmission, ClassCounts, ClassExtent, ClassMap,
+    ClassReport, CurrentHints, EXTENTS_MAX, Hints, Judge, MapError, PolicyHints, Treatment,
+    Treatments, UNKNOWN, Weight, class_by_name,
+};
 pub use kind::Kind;
 pub use lists::{Link, Links, List, NIL};
 pub use policy::Policy;
@@ -165,6 +173,12 @@ trait Replacement {
         candidate: Hash,
         hash_of: impl Fn(u32) -> Hash,
     ) -> Option<u32>;
+
+    /// Gives a slot that `victim` has just returned more time, because its block's class weighs
+    /// more than the candidate's. It is not forgotten.
+    fn spare(&mut self, links: &mut Links, slot: u32, hash: Hash) {
+        self.hit(links, slot, || hash, Held::Clean);
+    }
 
     /// Moves the block of `old` to `new`, which holds a newer version and is in no list; `held` is
     /// the state of `new`. The access itself was recorded before, for `old`. A clean `new` takes

@@ -328,6 +328,15 @@ impl Replacement for Window {
         self.main_victim(links, &mut walked).or_else(|| self.oldest())
     }
 
+    /// A slot passes the list in which it is once more.
+    fn spare(&mut self, links: &mut Links, slot: u32, hash: Hash) {
+        self.ghosts.remove(hash);
+        match self.place(slot) {
+            MAIN if !self.is_lru() => links.touch(&mut self.lists[MAIN], slot),
+            _ => self.move_to(links, slot, YOUNG),
+        }
+    }
+
     fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
         self.states.set(new, self.states.get(old));
         if held == Held::Clean {

@@ -7,12 +7,15 @@
 //! tiny ones), in the section in which they decide. Each sampler has its own lock, under which no
 //! other lock is taken. The results are returned in a word that is read without a lock.
 
+mod hints;
 mod state;
 
+pub use hints::{ClassFigures, HintsReport};
 pub use state::PolicyState;
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
+use hints::VolumeHints;
 use lane::Lock;
 use policy::{Access, Answer, Arbiter, Curve, Expectation, Hash, Kind, Sampler};
 
@@ -29,6 +32,7 @@ pub(crate) struct Sampling {
     arbiter: Option<Lock<Arbiter>>,
     curve: Option<Lock<Window>>,
     expectation: Lock<Expectation>,
+    hints: VolumeHints,
 }
 
 /// The blocks whose accesses are reported.
@@ -107,12 +111,17 @@ impl Sampling {
                 Lock::new(Window { curve, accesses, misses, elapsed_ns, until_ns, earlier_ns })
             }),
             expectation: Lock::new(expectation),
+            hints: VolumeHints::default(),
         }
     }
 
-    /// Returns the blocks whose accesses are reported.
+    /// Returns the blocks whose accesses are reported, as long as the same hints are set.
     pub(crate) fn samplers(&self) -> Samplers {
-        self.samplers
+        match self.hints.sampler() {
+            // The sample of the arbiter, if there is one.
+            Some(sampler) => Samplers { arbiter: sampler, ..self.samplers },
+            None => self.samplers,
+        }
     }
 
     /// Returns the window's share for the policy, if it has a window.
@@ -129,6 +138,7 @@ impl Sampling {
         self.share.store(share, Ordering::Relaxed);
         self.in_window(|window| window.curve.set_window_share(share));
         self.expectation.peek(|expectation| expectation.set_window_share(share));
+        self.hints.set_window_share(share);
     }
 
     /// Returns the expected number of hits of an admitted miss, if it is known.
@@ -146,6 +156,7 @@ impl Sampling {
         {
             self.set_window_share(share);
         }
+        self.hints.access(hash);
         if self.samplers.expectation.takes(hash) {
             self.expectation.peek(|expectation| expectation.access(hash, access));
         }

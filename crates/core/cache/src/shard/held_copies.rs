@@ -19,7 +19,7 @@ use crate::blocks::{bits, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use core::ops::Range;
-use policy::{Access, Cause, Hash, Held};
+use policy::{Access, Cause, Hash, Held, Verdict};
 
 /// How the copy of a write-through is cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -152,9 +152,8 @@ impl Shard {
 
     /// Publishes a copy of a block that no other slot holds.
     fn publish_copy(&mut self, slot: u32, block: u64, mask: u8, stamp: u32, kind: CopyKind) {
-        if kind == CopyKind::Kept {
-            // It is admitted in any case; the policy may learn from it.
-            let _ = self.policy.miss(Hash::of(block));
+        // Without hints it is admitted in any case; the policy may learn from it.
+        if kind == CopyKind::Kept && self.policy.miss(Hash::of(block)) == Verdict::Keep {
             return self.publish_clean(slot, block, mask, stamp, Cause::WriteThrough);
         }
         let header = Header::of_copy(block, mask, Clean::Bypassed, stamp);
