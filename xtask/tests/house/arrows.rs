@@ -4,13 +4,14 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 38] = [
+const ALLOWED: [(&str, &[&str]); 40] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
     ("histogram", &["lane"]),
     ("trace", &[]),
     ("hotlist", &[]),
+    ("files", &[]),
     ("report", &[]),
     // Names in saved results are made printable.
     ("compare", &["lane", "block", "report"]),
@@ -28,6 +29,7 @@ const ALLOWED: [(&str, &[&str]); 38] = [
     ("drive-backend", &["lane", "block", "cache", "drives", "histogram"]),
     ("host", &["lane", "block"]),
     ("ring", &["lane", "block", "host"]),
+    ("mounted", &["files", "host"]),
     ("export", &["allocations", "lane", "block", "layers"]),
     ("fuse", &["lane", "block", "export"]),
     ("ublk", &["lane", "block", "export"]),
@@ -137,6 +139,8 @@ const OVERDRIVE: &[&str] = &[
 ];
 const KILLTEST: &[&str] = &["lane", "block", "export", "nbd", "host", "ring", "holder"];
 const BENCHMARKS: &[&str] = &[
+    "files",
+    "mounted",
     "lane",
     "block",
     "packing",

@@ -13,6 +13,7 @@
 //! - [`disks`]: the machine's block devices; [`smartctl`]: their health.
 //! - [`lock_process`]: keeps the process's memory in RAM.
 //! - [`HugeAllocator`]: the system's allocator, with huge pages for large allocations.
+//! - [`file_extents`]: the positions of a file's blocks on its device.
 //! - [`resident_bytes`]: the amount of a file that is in the page cache.
 #![deny(unsafe_code)]
 
@@ -23,6 +24,7 @@ mod claimed;
 mod clock;
 pub mod disks;
 mod file;
+mod file_extents;
 mod groups;
 mod huge_allocator;
 mod identity;
@@ -61,6 +63,7 @@ pub use claim::{Claim, Claimed, Intent, claim};
 pub use claimed::ClaimedDevice;
 pub use clock::{Patience, now_ns};
 pub use file::{FileVolume, Lock, OpenOptions};
+pub use file_extents::{FileExtent, file_extents};
 pub use groups::{Generation, Group, own_groups};
 pub use huge_allocator::{HugeAllocator, want_huge_allocations};
 pub use image::{ImageFormat, reason};
