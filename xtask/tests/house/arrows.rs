@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 40] = [
+const ALLOWED: [(&str, &[&str]); 41] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
@@ -30,6 +30,7 @@ const ALLOWED: [(&str, &[&str]); 40] = [
     ("host", &["lane", "block"]),
     ("ring", &["lane", "block", "host"]),
     ("mounted", &["files", "host"]),
+    ("hints", &["block", "files", "hotlist", "policy"]),
     ("export", &["allocations", "lane", "block", "layers"]),
     ("fuse", &["lane", "block", "export"]),
     ("ublk", &["lane", "block", "export"]),
@@ -91,6 +92,8 @@ const DAEMON: &[&str] = &[
     "lane",
     "block",
     "cache",
+    "files",
+    "hints",
     "hotlist",
     "policy",
     "pool",

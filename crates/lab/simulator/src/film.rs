@@ -84,7 +84,7 @@ impl FilmLoad {
         let of = |part: Part| extent(self.first(part), self.blocks(part), part.class());
         let free = self.first(Part::Film) + self.blocks(Part::Film);
         let all = Part::ALL.map(of).into_iter();
-        all.chain([extent(free, self.volume_blocks() - free, "free")]).collect()
+        all.chain([extent(free, self.volume_blocks() - free, "free-space")]).collect()
     }
 
     /// Returns the map of the volume.

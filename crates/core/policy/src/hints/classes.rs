@@ -110,7 +110,7 @@ const fn second_access(name: &'static str, quarters: u16) -> Class {
 
 /// The classes of files; the index is the number of the class. A journal is written in a circle
 /// and hardly read, so its blocks leave early.
-pub const CLASSES: [Class; 12] = [
+pub const CLASSES: [Class; 14] = [
     usual("unknown", 4),
     usual("metadata", 8),
     usual("directories", 8),
@@ -122,10 +122,12 @@ pub const CLASSES: [Class; 12] = [
     second_access("archives", 2),
     usual("journal", 1),
     Class {
-        name: "free",
+        name: "free-space",
         treatment: Treatment { weight: Weight::MIN, admission: ClassAdmission::Never },
     },
     usual("other", 4),
+    usual("media", 3),
+    usual("big-databases", 4),
 ];
 
 /// Returns the number of the class with this name.
@@ -176,7 +178,7 @@ mod tests {
             assert_eq!(Treatments::default().of(number as u8), class.treatment);
         }
         assert_eq!(class_by_name("unknown"), Some(UNKNOWN));
-        assert_eq!(class_by_name("Free"), None);
+        assert_eq!(class_by_name("Free-space"), None);
         for admission in ClassAdmission::ALL {
             assert_eq!(ClassAdmission::by_name(admission.name()), Some(admission));
         }
