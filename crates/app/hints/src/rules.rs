@@ -199,7 +199,7 @@ mod tests {
         for (text, words) in [
             ("metadata=17", "0.0625 to 16"),
             ("metadata=hot", "second-access"),
-            ("films=2", "the classes are unknown, metadata"),
+            ("films=2", "the classes are unknown, free-space"),
             ("*.iso=2", "is no class"),
         ] {
             let wrong = FileRules::new(&text.parse().expect("syntax")).expect_err(text);

@@ -104,6 +104,11 @@ impl Client {
                         warming.await;
                     }
                 }
+                Act::Hints(seed) => {
+                    if let Some(hinting) = self.process.set_hints(&self.lane, seed) {
+                        hinting.await;
+                    }
+                }
                 Act::Advise { first, count } => self.advise((first, count)).await,
                 Act::ClearError if self.process.has_failed() => {
                     self.process.clear_error();

@@ -113,6 +113,9 @@ pub type Discarding = Pin<Box<dyn Future<Output = bool>>>;
 /// A ranking of the cached blocks, in progress.
 pub type Warming = Pin<Box<dyn Future<Output = ()>>>;
 
+/// A change of the hints about files, in progress.
+pub type Hinting = Pin<Box<dyn Future<Output = ()>>>;
+
 /// A change of settings, in progress.
 pub type Changing = Pin<Box<dyn Future<Output = bool>>>;
 
@@ -152,6 +155,12 @@ pub trait Process {
     /// Ranks the cached blocks, and begins to read back a list of them and of others, which follow
     /// from the seed. `None`: not supported.
     fn warm(&self, _lane: &Lane, _seed: u64) -> Option<Warming> {
+        None
+    }
+
+    /// Sets hints about files, which follow from the seed, or removes them; then lists the blocks
+    /// that memory holds. `None`: not supported.
+    fn set_hints(&self, _lane: &Lane, _seed: u64) -> Option<Hinting> {
         None
     }
 

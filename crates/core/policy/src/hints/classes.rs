@@ -112,7 +112,12 @@ const fn second_access(name: &'static str, quarters: u16) -> Class {
 /// and hardly read, so its blocks leave early.
 pub const CLASSES: [Class; 14] = [
     usual("unknown", 4),
+    Class {
+        name: "free-space",
+        treatment: Treatment { weight: Weight::MIN, admission: ClassAdmission::Never },
+    },
     usual("metadata", 8),
+    usual("journal", 1),
     usual("directories", 8),
     usual("executables", 6),
     usual("databases", 8),
@@ -120,11 +125,6 @@ pub const CLASSES: [Class; 14] = [
     usual("pictures", 3),
     second_access("big-media", 1),
     second_access("archives", 2),
-    usual("journal", 1),
-    Class {
-        name: "free-space",
-        treatment: Treatment { weight: Weight::MIN, admission: ClassAdmission::Never },
-    },
     usual("other", 4),
     usual("media", 3),
     usual("big-databases", 4),

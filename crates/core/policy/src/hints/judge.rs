@@ -192,6 +192,7 @@ mod tests {
     use crate::{ClassExtent, ClassMap, Treatments};
 
     const SLOTS: u32 = 1000;
+    const FREE: u8 = 1;
 
     /// All blocks below 10,000 are of this class.
     fn judge(kind: Kind, class: u8) -> Judge {
@@ -207,18 +208,18 @@ mod tests {
     #[test]
     fn hot_blocks_of_free_space_end_the_hints_within_the_reads_of_two_caches() {
         for kind in Kind::ALL.into_iter().filter(|kind| kind.is_served()) {
-            let mut judge = judge(kind, 10);
+            let mut judge = judge(kind, FREE);
             let mut state = 7;
             (0..2 * SLOTS).for_each(|_| judge.access(Hash::of(draw(&mut state, 500))));
             assert!(!follows(&judge), "{kind:?}");
-            let hits = judge.report(&[ClassCounts::default(); CLASSES_MAX])[10].hits;
+            let hits = judge.report(&[ClassCounts::default(); CLASSES_MAX])[usize::from(FREE)].hits;
             assert_eq!(hits, 2 * u64::from(SLOTS), "no shard has reported misses");
         }
     }
 
     #[test]
     fn they_return_when_they_would_save_misses() {
-        let mut judge = judge(Kind::Lru, 10);
+        let mut judge = judge(Kind::Lru, FREE);
         let mut state = 7;
         (0..2 * SLOTS).for_each(|_| judge.access(Hash::of(draw(&mut state, 500))));
         assert!(!follows(&judge));
@@ -232,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_replaced_map_does_not_end_a_suspension() {
-        let mut judge = judge(Kind::Adaptive, 10);
+        let mut judge = judge(Kind::Adaptive, FREE);
         let mut state = 7;
         (0..2 * SLOTS).for_each(|_| judge.access(Hash::of(draw(&mut state, 500))));
         judge.set_hints(Arc::new(Hints::default()));
