@@ -54,8 +54,8 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Rules for the files on a volume: each a [`Pattern`], `=`, and a value; separated by commas. Their
-/// syntax has been checked, not their values.
+/// Rules for the files on a volume: each a [`Pattern`], `=`, and a value; separated by commas.
+/// Their syntax has been checked, not their values.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Rules(String);

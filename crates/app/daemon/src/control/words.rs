@@ -77,8 +77,8 @@ pub enum Ask {
         /// The volume's name.
         volume: String,
     },
-    /// The volume's contents, as its clients would read them; the read leaves no trace in the cache.
-    /// Answered with the number of bytes, which follow the line.
+    /// The volume's contents, as its clients would read them. The read leaves no trace in the
+    /// cache. Answered with the number of bytes, which follow the line.
     Read {
         /// The volume's name.
         volume: String,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The file system may be damaged, hostile, or mounted on a device of this very daemon. So the
-//! process has no right but to read the volume, and a bound on memory and work; the daemon waits for
-//! it on a thread of its own, and checks each byte of its output.
+//! process has no right but to read the volume, and a bound on memory and work; the daemon waits
+//! for it on a separate thread, and checks each byte of its output.
 
 mod call;
 mod process;

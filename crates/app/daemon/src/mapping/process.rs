@@ -48,8 +48,8 @@ impl ReadAt for VolumeReader<'_> {
     }
 }
 
-/// Maps the files of a volume for the daemon with this process number, and writes the classes of its
-/// blocks to stdout: a [`MapSummary`] as JSON, a line feed, and a [`hotlist::ClassList`].
+/// Maps the files of a volume for the daemon with this process number, and writes the classes of
+/// its blocks to stdout: a [`MapSummary`] as JSON, a line feed, and a [`hotlist::ClassList`].
 ///
 /// # Errors
 /// No daemon has started this process; the daemon does not answer.

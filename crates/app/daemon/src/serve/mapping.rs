@@ -1,5 +1,5 @@
-//! A volume's map of files: made anew from time to time by a process of its own, and given to the
-//! cache as hints.
+//! A volume's map of files: a separate process makes one now and then, and the cache gets it as
+//! hints.
 
 use super::captive::either;
 use super::warmth::{now_s, reason};
@@ -58,8 +58,8 @@ impl Mapping {
             block::Spec::Cache { cache, .. } => Some(cache.rules.clone()),
             _ => None,
         });
-        let memory_bytes =
-            u64::from(cache.shared().geometry().slots) * super::volume_service::BLOCK;
+        let slots = u64::from(cache.shared().geometry().slots);
+        let memory_bytes = slots * u64::from(BLOCK_SECTORS) * block::SECTOR;
         Some(Rc::new(Mapping {
             name: name.to_owned(),
             control,
@@ -123,7 +123,7 @@ impl Mapping {
         self.cache.shared().settings().files == Files::Auto
     }
 
-    /// Returns the number of changes of the volume so far.
+    /// Returns the number of changes of the volume since the daemon serves it.
     fn changes(&self) -> u64 {
         self.cache.shared().counters(self.lane().now()).changes
     }

@@ -37,8 +37,8 @@ impl VolumeService {
         Ok(Part { memory, offset: padding.head as usize, length: bytes as usize })
     }
 
-    /// Returns the blocks that the cache holds, as an encoded [`ClassList`]; if they are in too many
-    /// runs, without those at the end of the volume.
+    /// Returns the blocks that the cache holds, as an encoded [`ClassList`]. If they are in too
+    /// many runs, those at the end of the volume are missing.
     ///
     /// # Errors
     /// Negative: there is no cache. No thread can be started.

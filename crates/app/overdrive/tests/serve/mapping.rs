@@ -1,5 +1,5 @@
 //! The map of a volume's files: made by a process of the daemon, shown by class and by file, and
-//! made anew when the volume or the rules have changed.
+//! made again when the volume or the rules have changed.
 
 use crate::common::{Server, have, image, place, run, wait_until};
 use crate::home::Home;
@@ -100,7 +100,7 @@ fn a_volume_that_is_formatted_again_has_another_map() {
     wait_for_files(&server, 4);
     let new = make(&other, &[("only.pdf", 300_000)]);
     run("nbdcopy", &[new.to_str().expect("text"), &server.uri]).well();
-    // What was written is only in the cache, and counts.
+    // Data that is only in the cache counts.
     let changed = map(&server);
     let file = find(&changed["files"], "path", "/only.pdf");
     assert_eq!(file["cached_bytes"], 303_104);

@@ -194,8 +194,8 @@ impl Handle {
         Ok(complete)
     }
 
-    /// Reads from the backing for an observer. Other reads may wait for it, so the watchdog sees it,
-    /// and errors of the backing are counted.
+    /// Reads from the backing for an observer. Other reads may wait for it, so the watchdog sees
+    /// it, and errors of the backing are counted.
     async fn read_unmeasured(&self, at: Extent, into: Buf) -> Result {
         if self.shared.backing.stall.is_on() {
             return Err(self.shared.backing.stall.error());

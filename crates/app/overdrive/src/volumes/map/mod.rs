@@ -21,9 +21,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Show which files a volume has in its cache, by class, by directory and by file.
 ///
-/// The file systems of the volume are read through its daemon, so unflushed data counts; this leaves
-/// no trace in the cache. ext4 and XFS are read, also in partitions; other contents are unknown.
-/// Hits and saved time are known for volumes with --files auto. Examples:
+/// The file systems of the volume are read through its daemon, so unflushed data counts; this
+/// leaves no trace in the cache. ext4 and XFS are read, also in partitions; other contents are
+/// unknown. Hits and saved time are known for volumes with --files auto. Examples:
 ///   overdrive volume map db
 ///   overdrive volume map db --json | jq '.classes[]'
 #[derive(clap::Args)]
