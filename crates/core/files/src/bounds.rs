@@ -7,7 +7,8 @@ pub struct Bounds {
     pub read_bytes: u64,
     /// Number of failed reads after which no others are tried.
     pub failed_reads: u32,
-    /// Maximum number of records that are looked at: directory entries, extents, tree nodes.
+    /// Maximum number of records that are looked at: directory entries, extents, tree nodes, inodes.
+    /// A file takes about six.
     pub steps: u64,
     /// Maximum number of files whose first bytes are read, for their class.
     pub peeks: u32,
@@ -23,7 +24,7 @@ impl Default for Bounds {
         Bounds {
             read_bytes: 16 << 30,
             failed_reads: 64,
-            steps: 1 << 28,
+            steps: 1 << 26,
             peeks: 1 << 14,
             depth: 512,
             memory_bytes: 48 << 20,
