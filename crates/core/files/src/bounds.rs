@@ -15,7 +15,7 @@ pub struct Bounds {
     /// Maximum depth of directories below the root of a file system.
     pub depth: u32,
     /// Maximum number of bytes of the map and of the list of extents from which it is made. The
-    /// readers need at most 16 MiB in addition.
+    /// readers need a cache of 4 MiB in addition, and lists of a few MiB for large directories.
     pub memory_bytes: usize,
 }
 
@@ -27,7 +27,7 @@ impl Default for Bounds {
             steps: 1 << 26,
             peeks: 1 << 14,
             depth: 512,
-            memory_bytes: 48 << 20,
+            memory_bytes: 56 << 20,
         }
     }
 }

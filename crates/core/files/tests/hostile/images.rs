@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
+use tempfile::TempDir;
 
 pub(crate) fn run(program: &str, arguments: &[&str], directory: &Path) -> bool {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
@@ -48,6 +49,13 @@ fn tree(root: &Path) {
     }
 }
 
+/// Returns a directory, in memory if possible: mkfs.xfs writes a log of 64 MiB.
+pub(crate) fn temporary() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    made.expect("a directory")
+}
+
 /// Stores the sectors of an image that are not zero.
 pub(crate) fn load(path: &Path) -> Sparse {
     let file = File::open(path).expect("an image");
@@ -68,7 +76,7 @@ pub(crate) fn load(path: &Path) -> Sparse {
 
 /// Returns an ext4 made with these options. None: the tool is missing.
 pub(crate) fn ext4(options: &str) -> Option<Sparse> {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = temporary();
     tree(&directory.path().join("tree"));
     let fixed = ["-q", "-F", "-m", "0", "-d", "tree"];
     let options = options.split(' ').filter(|option| !option.is_empty());
@@ -78,7 +86,7 @@ pub(crate) fn ext4(options: &str) -> Option<Sparse> {
 
 /// Returns an XFS made with these options. None: the tool is missing.
 pub(crate) fn xfs(options: &str) -> Option<Sparse> {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = temporary();
     tree(&directory.path().join("tree"));
     fs::write(directory.path().join("prototype"), prototype()).expect("written");
     let image = File::create(directory.path().join("image")).expect("a file");
