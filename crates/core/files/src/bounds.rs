@@ -7,8 +7,8 @@ pub struct Bounds {
     pub read_bytes: u64,
     /// Number of failed reads after which no others are tried.
     pub failed_reads: u32,
-    /// Maximum number of records that are looked at: directory entries, extents, tree nodes, inodes.
-    /// A file takes about six.
+    /// Maximum number of records that are read: directory entries, extents, tree nodes, inodes. A
+    /// file takes about six.
     pub steps: u64,
     /// Maximum number of files whose first bytes are read, for their class.
     pub peeks: u32,

@@ -50,8 +50,8 @@ impl Builder {
     pub const ROOT: u32 = 0;
 
     /// Begins the map of a volume of this number of sectors, at most 2^48. The builder and its map
-    /// use at most `memory_bytes` bytes. Their address space, up to twice as many, is requested here:
-    /// lists that grow later would be copied, and need the memory of both copies.
+    /// use at most `memory_bytes` bytes. Their address space, up to twice as many, is requested
+    /// here: lists that grow later would be copied, and need the memory of both copies.
     pub fn new(sectors: u64, memory_bytes: usize) -> Builder {
         let memory_max = memory_bytes.min(MEMORY_MAX);
         let mut bytes = Vec::with_capacity(memory_max.max(HEADER));

@@ -206,7 +206,8 @@ fn inputs_of_the_fuzzers_are_survived() {
     }
 }
 
-/// Writes the inputs from which the fuzzers begin: `cargo test -p files --test hostile -- --ignored`.
+/// Writes the inputs from which the fuzzers begin:
+/// `cargo test -p files --test hostile -- --ignored`.
 #[test]
 #[ignore = "writes the corpus of the fuzzers"]
 fn seeds_of_the_fuzzers() {
@@ -219,4 +220,7 @@ fn seeds_of_the_fuzzers() {
             fs::write(corpus.join(kind).join(format!("seed{number}")), input).expect("written");
         }
     }
+    let Some(mut image) = images::ext4("-b 1024") else { return };
+    fs::create_dir_all(corpus.join("map")).expect("made");
+    fs::write(corpus.join("map/seed0"), judge(&mut image).bytes()).expect("written");
 }

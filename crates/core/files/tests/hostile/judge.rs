@@ -62,7 +62,8 @@ pub(crate) fn judge_input(input: &[u8], mark: &[u8], at: u64) {
 pub(crate) fn parse(input: &[u8]) {
     let mut bytes = input.to_vec();
     if bytes.len() >= 16 {
-        // Else the checksum would refuse nearly every input.
+        // Else the checks of mark, version and checksum would refuse nearly every input.
+        bytes[..12].copy_from_slice(b"ODFILMAP\x01\0\0\0");
         let checksum = crc32fast::hash(&bytes[16..]);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
     }
