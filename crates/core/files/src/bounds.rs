@@ -7,14 +7,15 @@ pub struct Bounds {
     pub read_bytes: u64,
     /// Number of failed reads after which no others are tried.
     pub failed_reads: u32,
-    /// Maximum number of records that are looked at: directory entries, extents, tree nodes.
+    /// Maximum number of records that are read: directory entries, extents, tree nodes, inodes. A
+    /// file takes about six.
     pub steps: u64,
     /// Maximum number of files whose first bytes are read, for their class.
     pub peeks: u32,
     /// Maximum depth of directories below the root of a file system.
     pub depth: u32,
     /// Maximum number of bytes of the map and of the list of extents from which it is made. The
-    /// readers need at most 16 MiB in addition.
+    /// readers need a cache of 4 MiB in addition, and lists of a few MiB for large directories.
     pub memory_bytes: usize,
 }
 
@@ -23,10 +24,10 @@ impl Default for Bounds {
         Bounds {
             read_bytes: 16 << 30,
             failed_reads: 64,
-            steps: 1 << 28,
+            steps: 1 << 26,
             peeks: 1 << 14,
             depth: 512,
-            memory_bytes: 48 << 20,
+            memory_bytes: 56 << 20,
         }
     }
 }

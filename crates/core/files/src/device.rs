@@ -132,6 +132,9 @@ impl<'d, 's> Part<'d, 's> {
         if end > self.bytes {
             return Err(Fault::Damaged);
         }
+        let steps = 1 + into.len() as u64 / LINE as u64;
+        let left = self.device.left.steps.checked_sub(steps);
+        self.device.left.steps = left.ok_or(Fault::Exhausted)?;
         self.device.read(self.first + offset, into)
     }
 

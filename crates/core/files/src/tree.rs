@@ -242,8 +242,9 @@ impl Walk<'_> {
                 if entries.is_full() {
                     self.entries(system, directory, entries)?;
                 }
-                at += length as u64;
-                next = at;
+                // The last block of the largest possible file has none behind it.
+                let Some(after) = at.checked_add(length as u64) else { break };
+                (at, next) = (after, after);
             }
         }
         Ok(())

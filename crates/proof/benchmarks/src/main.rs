@@ -20,6 +20,7 @@ mod idle;
 mod lab;
 mod latencies;
 mod link;
+mod map;
 mod metadata;
 mod misses;
 mod model;
@@ -82,6 +83,9 @@ enum Figure {
     /// Compressed blocks: how many more blocks of files the same memory holds, with all metadata;
     /// times of the codec, compared with the commands `lz4` and `zstd`.
     Packing(packing::Arguments),
+    /// The map from blocks to files: processor time and memory for a million files, read from an
+    /// image and by FIEMAP; whether both are equal; the time of a lookup. As root.
+    Map(map::Arguments),
     /// Modelled drives: simulated requests per second of processor time, and the lateness of a
     /// served drive's answers.
     Model(model::Arguments),
@@ -164,6 +168,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Write(arguments) => write::run(&arguments),
         Figure::Metadata => metadata::run(),
         Figure::Packing(arguments) => packing::run(&arguments),
+        Figure::Map(arguments) => map::run_all(&arguments),
         Figure::Model(arguments) => model::run(&arguments),
         Figure::Misses(arguments) => misses::run(&arguments),
         Figure::Scrape(arguments) => scrape::run(&arguments),

@@ -8,21 +8,20 @@ use super::{
     CHECKED, GROUP, HEADER, INCOMPLETE, MAGIC, SECTORS_MAX, SYSTEM_BYTES, SYSTEMS_MAX, VERSION,
 };
 use crate::class::Class;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// The map has no room for more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 
-/// Bytes that an extent takes at most in the finished map, on average over a group.
-const FINISHED: usize = 8;
+/// Bytes of the finished map that are expected of each extent. Most take four to eight.
+const FINISHED: usize = 10;
+/// Maximum number of bytes of an extent in the finished map.
+const EXTENT_MAX: usize = 18;
 /// Bytes that readers remember of each directory.
 const REMEMBERED: usize = 48;
 /// Positions in a map have 32 bits.
 const MEMORY_MAX: usize = 1 << 31;
-/// Bytes by which the lists grow at least.
-const GROWTH: usize = 1 << 18;
 
 /// A map in the making.
 pub struct Builder {
@@ -40,13 +39,6 @@ pub struct Builder {
     is_incomplete: bool,
 }
 
-/// Makes room for more bytes or extents, without doubling the list.
-fn grow<T>(list: &mut Vec<T>, more: usize) {
-    if list.capacity() - list.len() < more {
-        list.reserve_exact(more + (list.len() / 8).max(GROWTH / size_of::<T>().max(1)));
-    }
-}
-
 fn put_name(bytes: &mut Vec<u8>, name: &[u8]) {
     let name = &name[..name.len().min(usize::from(u8::MAX))];
     bytes.push(name.len() as u8);
@@ -57,15 +49,19 @@ impl Builder {
     /// Number of the root directory.
     pub const ROOT: u32 = 0;
 
-    /// Begins the map of a volume of this many sectors, at most 2^48. The builder and its map have
-    /// at most `memory_bytes` bytes.
+    /// Begins the map of a volume of this number of sectors, at most 2^48. The builder and its map
+    /// use at most `memory_bytes` bytes. Their address space, up to twice as many, is requested
+    /// here: lists that grow later would be copied, and need the memory of both copies.
     pub fn new(sectors: u64, memory_bytes: usize) -> Builder {
+        let memory_max = memory_bytes.min(MEMORY_MAX);
+        let mut bytes = Vec::with_capacity(memory_max.max(HEADER));
+        bytes.resize(HEADER, 0);
         let mut builder = Builder {
             sectors: sectors.min(SECTORS_MAX),
-            memory_max: memory_bytes.min(MEMORY_MAX),
-            bytes: vec![0; HEADER],
+            memory_max,
+            bytes,
             directory_bytes: Vec::new(),
-            raw: Vec::new(),
+            raw: Vec::with_capacity(memory_max / (size_of::<Raw>() + FINISHED)),
             systems: Vec::new(),
             files: 0,
             directories: 1,
@@ -113,7 +109,6 @@ impl Builder {
         self.check_room()?;
         let number = self.directories;
         self.directories = number.checked_add(1).ok_or(Full)?;
-        grow(&mut self.directory_bytes, 512);
         put(&mut self.directory_bytes, u64::from(number - parent));
         put_name(&mut self.directory_bytes, name);
         Ok(number)
@@ -141,7 +136,6 @@ impl Builder {
         if number.is_multiple_of(GROUP) {
             self.last_directory = 0;
         }
-        grow(&mut self.bytes, 512);
         self.bytes.push(class.number());
         put_difference(&mut self.bytes, self.last_directory, directory);
         put(&mut self.bytes, bytes.div_ceil(4096));
@@ -179,7 +173,6 @@ impl Builder {
         while at < end {
             self.check_room()?;
             let length = u32::try_from(end - at).unwrap_or(u32::MAX);
-            grow(&mut self.raw, 1);
             self.raw.push(Raw::new(at, length, class, owner));
             at += u64::from(length);
         }
@@ -211,16 +204,15 @@ impl Builder {
     pub fn finish(mut self, seconds: u64) -> Map {
         let file_bytes = self.bytes.len() - HEADER;
         let systems: Vec<System> = core::mem::take(&mut self.systems);
-        self.bytes.reserve_exact(
-            self.directory_bytes.len() + systems.len() * SYSTEM_BYTES + self.raw.len() * FINISHED,
-        );
         self.bytes.extend_from_slice(&self.directory_bytes);
         let directory_bytes = core::mem::take(&mut self.directory_bytes).len();
         systems.iter().for_each(|system| put_system(&mut self.bytes, system));
-        let mut writer = Writer::default();
+        let mut writer = Writer { bytes_max: self.memory_max, ..Writer::default() };
         sweep(&mut self.raw, |piece| writer.add(&mut self.bytes, piece));
+        self.is_incomplete |= writer.is_cut;
         let extents = writer.finish(&mut self.bytes);
         self.raw = Vec::new();
+        self.bytes.shrink_to_fit();
         let flags = if self.is_incomplete { INCOMPLETE } else { 0 };
         let mut header = Vec::with_capacity(HEADER);
         header.extend_from_slice(&MAGIC);
@@ -253,6 +245,9 @@ fn put_system(bytes: &mut Vec<u8>, system: &System) {
 #[derive(Default)]
 struct Writer {
     pending: Option<Piece>,
+    /// Maximum number of bytes of the map, and whether extents were left out for it.
+    bytes_max: usize,
+    is_cut: bool,
     written: u32,
     end: u64,
     /// The last owner of each kind.
@@ -269,7 +264,9 @@ impl Writer {
             return;
         }
         self.put_pending(bytes);
-        self.pending = Some(piece);
+        // Many small extents that are far from one another take more than expected.
+        self.is_cut |= bytes.len() + EXTENT_MAX > self.bytes_max;
+        self.pending = Some(piece).filter(|_| !self.is_cut);
     }
 
     fn put_pending(&mut self, bytes: &mut Vec<u8>) {

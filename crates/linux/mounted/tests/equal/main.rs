@@ -2,6 +2,7 @@
 //! unmounted image are those that FIEMAP has reported while it was mounted.
 
 mod image;
+mod partition;
 mod shapes;
 
 use files::{Bounds, Class, Map, Owner, ReadAt, Sums, map_volume};
