@@ -3,7 +3,7 @@
 use crate::footprint::Footprint;
 use crate::lru::Lru;
 use crate::optimum::Optimum;
-use policy::{CompressedBytes, Kind, Simulation, TierRules, TieredSimulation, shard_of};
+use policy::{CompressedBytes, Kind, Simulation, TieredSimulation, shard_of};
 use std::sync::Arc;
 
 /// Accesses that all workers receive.
@@ -77,7 +77,7 @@ impl Task {
         shards: u32,
         sizes: &Arc<CompressedBytes>,
     ) -> Task {
-        let cache = TieredSimulation::new(kind, slots, shards, TierRules::ENGINE, sizes);
+        let cache = TieredSimulation::new(kind, slots, shards, sizes);
         Task::Tiered(Box::new(SimulatedTier { run, cache, misses: 0 }))
     }
 
