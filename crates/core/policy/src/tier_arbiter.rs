@@ -24,6 +24,8 @@ const SHARES: [TierShare; 5] = [
     TierShare { percent: 75, stores_rejected: false },
     TierShare { percent: 75, stores_rejected: true },
 ];
+/// Index of the share of a cache without a tier.
+const WITHOUT: usize = 0;
 /// Index of the first choice: of all fixed shares, the one that never costs much.
 const FIRST: usize = 2;
 /// Number of comparisons while a shadow sees as many accesses as it has slots.
@@ -57,6 +59,8 @@ pub struct TierArbiter {
     seen: u32,
     current: usize,
     memory: Memory<{ SHARES.len() }>,
+    /// The accesses, which fade as the misses in `memory` do.
+    accesses: f64,
     record: TierRecord,
 }
 
@@ -87,6 +91,7 @@ impl TierArbiter {
             seen: 0,
             current: FIRST,
             memory: Memory::new(SPEED),
+            accesses: 0.0,
             record: TierRecord::default(),
         }
     }
@@ -122,6 +127,14 @@ impl TierArbiter {
         &self.record
     }
 
+    /// Returns the share of the recent accesses that hit because of the tier: that a cache without
+    /// one would have missed. None: there was no access.
+    pub fn saved_share(&self) -> Option<f64> {
+        let misses = &self.memory.misses;
+        let saved = misses[WITHOUT] - misses[self.current];
+        (self.accesses > 0.0).then(|| (saved / self.accesses).clamp(0.0, 1.0))
+    }
+
     /// Sets the share of the policy's window, as
     /// [`Policy::set_window_share`](crate::Policy::set_window_share).
     pub fn set_window_share(&mut self, share: u32) {
@@ -141,6 +154,7 @@ impl TierArbiter {
                 self.record.misses[shadow] += 1;
             }
         }
+        self.accesses += 1.0;
         self.record.accesses += 1;
         self.seen += 1;
         if self.seen < self.every {
@@ -148,6 +162,7 @@ impl TierArbiter {
         }
         self.seen = 0;
         self.sizes.fade(SIZES_KEEP);
+        self.accesses *= SPEED.keeps;
         self.current = self.memory.look(self.current)?;
         self.record.changes += 1;
         Some(self.share())

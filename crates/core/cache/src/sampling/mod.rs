@@ -250,9 +250,11 @@ impl Sampling {
     /// Returns the curve of the last accesses, 8 to 16 times the number of blocks in the cache, or
     /// of all since the start. None: there were none, or the cache is too small for a curve.
     pub(crate) fn report(&self, now_ns: u64) -> Option<CurveReport> {
+        let saved = self.tier.peek(|tier| tier.as_ref().and_then(TierArbiter::saved_share));
         self.curve.as_ref()?.peek(|window| {
             window.tick(now_ns);
             let answer = window.curve.answer(window.accesses, window.misses)?;
+            let answer = saved.map_or(answer, |saved| answer.with_tier(saved));
             let (window_ns, earlier_ns) = (window.elapsed_ns, window.earlier_ns);
             Some(CurveReport { answer, window_ns, earlier_ns })
         })
