@@ -356,6 +356,12 @@ impl Shared {
         }
     }
 
+    /// Fixes the share of the compressed tier: the arbiter chooses no more. For comparisons with
+    /// simulations, and for measurements.
+    pub fn force_tier_share(&self, share: policy::TierShare) {
+        self.sampling.force_tier_share(share);
+    }
+
     /// The number of dirty blocks.
     pub fn dirty_blocks(&self) -> u32 {
         self.gauges.dirty()

@@ -66,22 +66,22 @@ impl Tuning {
     };
 }
 
-/// Decaying counts of misses.
-struct Memory {
+/// Decaying counts of the misses of some shadows.
+pub(crate) struct Memory<const SHADOWS: usize> {
     speed: Speed,
-    misses: [f64; SHARES.len()],
+    pub(crate) misses: [f64; SHADOWS],
 }
 
-impl Memory {
-    fn new(speed: Speed) -> Memory {
-        Memory { speed, misses: [0.0; SHARES.len()] }
+impl<const SHADOWS: usize> Memory<SHADOWS> {
+    pub(crate) fn new(speed: Speed) -> Memory<SHADOWS> {
+        Memory { speed, misses: [0.0; SHADOWS] }
     }
 
     /// Decays the counts. Returns the shadow that is significantly better than the current one, if
     /// there is one.
-    fn look(&mut self, current: usize) -> Option<usize> {
+    pub(crate) fn look(&mut self, current: usize) -> Option<usize> {
         let mut best = current;
-        for shadow in 0..SHARES.len() {
+        for shadow in 0..SHADOWS {
             if self.misses[shadow] < self.misses[best] {
                 best = shadow;
             }
@@ -110,8 +110,8 @@ pub struct Arbiter {
     every: u32,
     seen: u32,
     current: usize,
-    slow: Memory,
-    quick: Memory,
+    slow: Memory<{ SHARES.len() }>,
+    quick: Memory<{ SHARES.len() }>,
     record: Record,
 }
 

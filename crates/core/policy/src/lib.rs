@@ -47,6 +47,10 @@ mod sketch;
 mod slots;
 mod table;
 mod tier;
+mod tier_arbiter;
+mod tier_shard;
+mod tier_share;
+mod tier_sizes;
 mod tiered;
 mod two_q;
 mod w_tiny_lfu;
@@ -68,6 +72,8 @@ pub use policy::Policy;
 pub use sampler::Sampler;
 pub use shards::{REGION_BLOCKS, shard_of};
 pub use simulation::{Simulation, misses};
+pub use tier_arbiter::{TierArbiter, TierRecord};
+pub use tier_share::TierShare;
 pub use tiered::{CompressedBytes, TierRules, TieredSimulation};
 pub use window::{main_rule, window_share};
 
@@ -180,6 +186,12 @@ trait Replacement {
         self.hit(links, slot, || hash, Held::Clean);
     }
 
+    /// Whether the last victim was rejected: it leaves the queue that new blocks enter, and the
+    /// policy prefers all blocks of its main part to it.
+    fn has_rejected(&self) -> bool {
+        false
+    }
+
     /// Moves the block of `old` to `new`, which holds a newer version and is in no list; `held` is
     /// the state of `new`. The access itself was recorded before, for `old`. A clean `new` takes
     /// the position of `old` in its list. `old` is forgotten next.
@@ -187,6 +199,12 @@ trait Replacement {
 
     /// Records that a slot no longer holds its block.
     fn forget(&mut self, links: &mut Links, slot: u32, held: Held);
+
+    /// Sets the room of the policy: the number of slots that are for it, and how many of them are
+    /// free. Free slots count as part of the queue that new blocks enter: so a policy whose slots
+    /// are freed ahead of need evicts from the same queues as one whose slots are freed when they
+    /// are needed.
+    fn set_room(&mut self, _slots: u32, _free: u32) {}
 
     /// Changes the number of slots.
     fn resize(&mut self, _slots: u32) {}

@@ -185,6 +185,13 @@ impl Policy {
         dispatch!(&mut self.which, policy => policy.victim(links, candidate, hash_of))
     }
 
+    /// Whether the last victim was rejected: it leaves the queue that new blocks enter, and the
+    /// policy prefers all blocks of its main part to it.
+    #[inline]
+    pub fn has_rejected(&self) -> bool {
+        dispatch!(&self.which, policy => policy.has_rejected())
+    }
+
     /// Moves the block of `old` to `new`, which is in no list: a write has stored a newer version
     /// there. The block's history moves to `new`; `old` must be forgotten next. If `new` is clean,
     /// `old` must be clean too: it leaves its list, and `new` takes its position.
@@ -237,6 +244,13 @@ impl Policy {
         if let Which::Window(window) = &mut self.which {
             window.set_share(share);
         }
+    }
+
+    /// Sets the room of the policy: the number of slots that are for it, which is smaller if others
+    /// are pages of a compressed tier, and how many of them were freed ahead of need.
+    #[inline]
+    pub fn set_room(&mut self, slots: u32, free: u32) {
+        dispatch!(&mut self.which, policy => policy.set_room(slots, free));
     }
 
     /// Changes the number of slots. Slots beyond it were forgotten before. Allocates.

@@ -6,8 +6,8 @@ use crate::lru::Lru;
 use crate::optimum::Optimum;
 use crate::outcome::{ClassAccesses, Hinted};
 use policy::{
-    CLASSES_MAX, CompressedBytes, HintedSimulation, Hints, Kind, Simulation, TierRules,
-    TieredSimulation, shard_of,
+    CLASSES_MAX, CompressedBytes, HintedSimulation, Hints, Kind, Simulation, TieredSimulation,
+    shard_of,
 };
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ impl Task {
         shards: u32,
         sizes: &Arc<CompressedBytes>,
     ) -> Task {
-        let cache = TieredSimulation::new(kind, slots, shards, TierRules::ENGINE, sizes);
+        let cache = TieredSimulation::new(kind, slots, shards, sizes);
         Task::Tiered(Box::new(SimulatedTier { run, cache, misses: 0 }))
     }
 

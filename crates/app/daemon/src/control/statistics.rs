@@ -230,6 +230,9 @@ pub struct Point {
     pub memory_bytes: u64,
     /// Share of accesses that it would have missed.
     pub miss_ratio: f64,
+    /// The same without compression. None: the volume is not compressed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncompressed_miss_ratio: Option<f64>,
     /// Time that reads would have spent less waiting for the backing, compared with the present
     /// memory, in nanoseconds per second, summed over reads. Negative: they would have waited
     /// longer. None: the duration of backing reads has not been measured.

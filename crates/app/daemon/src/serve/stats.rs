@@ -111,6 +111,7 @@ fn curve(shared: &cache::Shared, memory_bytes: u64, now_ns: u64) -> Option<Curve
     let point = |point: usize| Point {
         memory_bytes: memory_bytes << point >> PRESENT,
         miss_ratio: answer.miss_ratios[point],
+        uncompressed_miss_ratio: answer.uncompressed_miss_ratios.map(|ratios| ratios[point]),
         saves_ns_per_s: is_measured.then(|| 0.0 - answer.reads_missed_more[point] * ns_per_s),
     };
     Some(Curve {

@@ -298,6 +298,11 @@ impl Tier {
         self.find(block).is_some_and(|number| !self.objects[number as usize].is_used)
     }
 
+    /// Whether it has this block, and the block was read since it was stored.
+    pub(crate) fn was_read(&self, block: u64) -> bool {
+        self.find(block).is_some_and(|number| self.objects[number as usize].is_used)
+    }
+
     /// Notes a read of a block. Returns whether an earlier one was noted.
     pub(crate) fn note_use(&mut self, block: u64) -> bool {
         let Some(number) = self.find(block) else { return false };

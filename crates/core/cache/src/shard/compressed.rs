@@ -15,10 +15,6 @@ use core::sync::atomic::Ordering;
 use packing::Encoding;
 use policy::Hash;
 
-/// Slots are freed ahead of need while fewer than one in this number are free ...
-const FREE_ONE_IN: u32 = 64;
-/// ... but no more than this number.
-const FREE_MAX: u32 = 256;
 /// Pages that are evicted at most to store one block.
 const EVICTIONS_MAX: u32 = 4;
 
@@ -48,7 +44,7 @@ impl Batch {
 impl Shard {
     /// Free slots that are kept for misses while blocks are compressed.
     fn free_wanted(&self) -> u32 {
-        (self.slots / FREE_ONE_IN).clamp(1, FREE_MAX)
+        self.sampling.tier_share().free_wanted(self.slots)
     }
 
     /// Notes whether blocks should be evicted ahead of need, and compressed.
@@ -67,9 +63,9 @@ impl Shard {
         }
     }
 
-    /// Maximum number of slots for the tier: half of those that are not dirty.
+    /// Maximum number of slots for the tier.
     fn compressed_pages_max(&self) -> u32 {
-        self.available() / 2
+        self.sampling.tier_share().pages_max(self.available())
     }
 
     /// Releases the oldest page of a tier that is not used any more. Returns whether there was one.
@@ -78,6 +74,7 @@ impl Shard {
         self.return_pages();
         if !shrinks && self.tier.is_open() {
             self.tier.close();
+            self.sampling.close_tier();
             self.turned = Copies::default();
             self.count_tier();
         }
@@ -132,6 +129,7 @@ impl Shard {
             self.tier.open();
             self.turned = Copies::for_page(self.arena.slot_bytes());
         }
+        self.sampling.open_tier();
         self.adapt();
         let mut evicted = 0;
         while self.free.length < self.free_wanted() && evicted < blocks_max {
@@ -151,7 +149,9 @@ impl Shard {
         // No block is about to be cached: none is compared with the victim.
         let slot = self.next_victim(Hash::of(u64::MAX))?;
         let header = self.header(slot);
-        if self.may_compress(&header)
+        let is_stored = self.sampling.tier_share().stores_rejected || !self.policy.has_rejected();
+        if is_stored
+            && self.may_compress(&header)
             && self.is_to_try(header.block)
             && let Some(ticket) = self.tier.begin(header.block)
         {
@@ -176,7 +176,10 @@ impl Shard {
     /// Whether to compress a block. Counts it if not.
     fn is_to_try(&mut self, block: u64) -> bool {
         let is_to_try = self.tier.is_to_try(block);
-        self.counters.compressed_untried.add((!is_to_try).into());
+        if !is_to_try {
+            self.counters.compressed_untried.add(1);
+            self.sampling.record_compressed(block, None);
+        }
         is_to_try
     }
 
@@ -191,6 +194,7 @@ impl Shard {
         self.counters.compression_ns.add(took_ns);
         let Some(block) = self.tier.end(ticket) else { return };
         self.tier.note_trial(block, encoded.is_some());
+        self.sampling.record_compressed(block, encoded.map(|(_, data)| data.len()));
         let Some((encoding, data)) = encoded else {
             return self.counters.compressed_refused.add(1);
         };

@@ -331,6 +331,7 @@ impl Shard {
 
     /// Returns the slot that the policy evicts next. `candidate`: the block that would take it.
     fn next_victim(&mut self, candidate: Hash) -> Option<u32> {
+        self.policy.set_room(self.slots - self.tier.pages(), self.free.length);
         let (arena, base) = (&self.arena, self.base);
         let hash_of = |slot| Hash::of(arena.block(base + slot));
         self.policy.victim(&mut self.links, candidate, hash_of)

@@ -527,6 +527,7 @@ impl Shard {
         {
             return;
         }
+        let is_proven = self.tier.was_read(block);
         let Some(slot) = self.take_slot(block) else {
             return SkipReason::NoSlot.count(&self.counters);
         };
@@ -554,7 +555,8 @@ impl Shard {
             }
             self.retire(gauges, old, &header);
         }
-        self.publish_clean(slot, block, held, stamp, Cause::Fetch);
+        let cause = if is_proven { Cause::Compressed } else { Cause::Fetch };
+        self.publish_clean(slot, block, held, stamp, cause);
         self.counters.blocks_filled.add(1);
     }
 }
