@@ -13,6 +13,7 @@
 //! - [`disks`]: the machine's block devices; [`smartctl`]: their health.
 //! - [`lock_process`]: keeps the process's memory in RAM.
 //! - [`HugeAllocator`]: the system's allocator, with huge pages for large allocations.
+//! - [`limit_retransmission_pauses`]: how soon a TCP connection goes on after a cut.
 //! - [`resident_bytes`]: the amount of a file that is in the page cache.
 #![deny(unsafe_code)]
 
@@ -43,6 +44,7 @@ mod pages;
 mod probe;
 mod refusal;
 mod resident;
+mod retransmission;
 pub mod shrink_guard;
 mod signals;
 mod signatures;
@@ -81,6 +83,7 @@ pub use open_error::{OpenError, OpenErrorKind};
 pub use pages::{Faults, cannot_lock, faults, lock_process, may_lock_all};
 pub use probe::{Alignment, Direct};
 pub use resident::resident_bytes;
+pub use retransmission::limit_retransmission_pauses;
 pub use shrink_guard::ShrinkGuard;
 pub use signals::{ignore_file_size_signal, make_ordinary, signals};
 pub use signatures::{Found, Kind, Mark, Signature, detect, signatures};
