@@ -144,7 +144,7 @@ fn reads(arguments: &Arguments, round_trip_us: u64) -> Result<()> {
         let (first, rest) = ((16 << 10) / kib, (arguments.mib << 10) / kib);
         let first_ns = rig.send((0..first).map(read));
         let rest_ns = rig.send((first..first + rest).map(read));
-        let of = |requests: u64, ns| share(arguments, requests * kib << 10, ns);
+        let of = |requests: u64, ns| share(arguments, (requests * kib) << 10, ns);
         // A client that waits for each answer cannot take more.
         let asks = of(1, CLIENT_NS).min(1.0);
         let (first, rest) = (of(first, first_ns) / asks, of(rest, rest_ns) / asks);
@@ -167,7 +167,7 @@ fn writes(arguments: &Arguments, round_trip_us: u64) -> Result<()> {
         Request::Write { at, from: Buf::new(at.count, 0), fua: false }
     };
     let ns = rig.send((0..requests).map(write).chain([Request::Flush]));
-    let share = share(arguments, requests * kib << 10, ns);
+    let share = share(arguments, (requests * kib) << 10, ns);
     println!(
         "  writes of {kib} KiB, {} MiB and a flush: {share:.2}  target at least {SHARE_MIN}: {}",
         arguments.mib,

@@ -223,8 +223,8 @@ if sys.argv[2] == "9": h.flush()
     if !have(&["nbdkit"]) || !have_libnbd() {
         return;
     }
-    // Without FUA, a change that no flush covers is lost with its connection. Over TLS it is lost for
-    // the next daemon, which writes its copy again.
+    // Without FUA, a change that no flush covers is lost with its connection. Over TLS it is lost
+    // for the next daemon, which writes its copy again.
     let trust = Trust::new();
     let arguments = ["--filter=fua", "memory", "16M"];
     let (plain, encrypted) = (Remote::nbdkit(&arguments), trust.nbdkit(&arguments));

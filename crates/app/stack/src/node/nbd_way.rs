@@ -21,10 +21,10 @@ pub(super) enum Role {
 
 /// Longest pause between retransmissions: a connection that has survived a cut goes on this soon.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// A connection for reads ends after this time in which the server's machine acknowledges nothing: a
-/// new one is soon made when the link has returned, while the server's retransmissions may pause for
-/// longer, and reads may be sent again at no cost. The connections for changes have the longer time
-/// of [`dial`], because their end has a cost.
+/// A connection for reads ends after this time in which the server's machine acknowledges nothing:
+/// a new one is soon made when the link has returned, while the server's retransmissions may pause
+/// for longer, and reads may be sent again at no cost. The connections for changes have the longer
+/// time of [`dial`], because their end has a cost.
 const SILENCE_OF_READS: Duration = Duration::from_secs(3);
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 

@@ -7,8 +7,8 @@
 //!              flushes on the anchor, and ends it
 //! ```
 //!
-//! Over TLS the keys end with the process. The next one ends both connections unread: no change that
-//! was sent counts as answered, and no flush as done.
+//! Over TLS the keys end with the process. The next one ends both connections unread: no change
+//! that was sent counts as answered, and no flush as done.
 
 use super::nbd_way::{Role, Way};
 use super::retention::Retention;

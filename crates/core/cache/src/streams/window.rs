@@ -14,8 +14,8 @@ use block::Extent;
 pub(super) const WINDOW_MAX: u64 = 32 << 11;
 /// Approximate number of pieces in a window ...
 const PIECES: u64 = 32;
-/// ... of at most this length, unless the stream's requests are longer, or more pieces would have to
-/// be in flight than there are tasks for them: 128 KiB.
+/// ... of at most this length, unless the stream's requests are longer, or more pieces would have
+/// to be in flight than there are tasks for them: 128 KiB.
 const PIECE_MAX: u64 = 128 << 1;
 /// Maximum length of a piece over a long link: 1 MiB.
 const PIECE_LONG_MAX: u64 = 1024 << 1;

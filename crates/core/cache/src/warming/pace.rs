@@ -124,8 +124,8 @@ impl Pace {
         self.in_flight -= 1;
     }
 
-    /// Ends a piece that has arrived. `block_ns`: the time that one more block takes, so that pieces
-    /// of one class but of different lengths are comparable.
+    /// Ends a piece that has arrived. `block_ns`: the time that one more block takes, so that
+    /// pieces of one class but of different lengths are comparable.
     pub(super) fn end(&mut self, begun: Begun, now_ns: u64, blocks: u32, block_ns: u64) {
         self.cancel();
         self.took_ns = now_ns.saturating_sub(begun.at_ns).max(1);
