@@ -56,7 +56,7 @@ while not os.path.exists(sys.argv[2]):
 struct Scene {
     place: TempDir,
     raw: PathBuf,
-    _remote: Remote,
+    remote: Remote,
     relay: Relay,
     server: Server,
 }
@@ -84,7 +84,7 @@ fn scene_over(trust: Option<&Trust>, options: &[&str]) -> Option<Scene> {
         None => relay.uri(),
     };
     let server = Server::start(uri, &[&["--memory", "4M"], options].concat());
-    Some(Scene { place, raw, _remote: remote, relay, server })
+    Some(Scene { place, raw, remote, relay, server })
 }
 
 impl Scene {
@@ -94,6 +94,14 @@ impl Scene {
 
     fn waits_for(&self, word: &str) {
         wait_until(word, || state(&self.server) == word);
+    }
+
+    /// Restarts the server, which reads its certificates again.
+    fn restart_server(&mut self) {
+        self.relay.cut();
+        self.remote.kill();
+        self.remote.revive();
+        self.relay.mend();
     }
 
     /// The first flush of a daemon must not be in doubt: an earlier one may have written.
@@ -196,6 +204,32 @@ fn a_link_flaps(trust: Option<&Trust>) {
         load.join().expect("no panic").well();
     });
     assert_eq!(state(&scene.server), "serving");
+    scene.server.end().well();
+}
+
+/// A server that is not trusted any more is no server: requests wait, and nothing is lost.
+#[test]
+fn over_tls_with_wait_clients_wait_until_a_server_has_a_valid_certificate_again() {
+    let trust = Trust::new();
+    let options = ["--link-down", "wait", "--retry-time", "1s", "--guard", "off"];
+    let Some(mut scene) = scene_over(Some(&trust), &options) else { return };
+    scene.flush();
+    let (uri, over) = (scene.server.uri.clone(), scene.over());
+    thread::scope(|scope| {
+        let load = scope.spawn(|| python(LOAD, &[&uri, text(&over), "0", "2048"]));
+        for issue in [Trust::issue_expired, Trust::issue_for_another_host] {
+            pause(Duration::from_secs(1));
+            issue(&trust);
+            scene.restart_server();
+            scene.waits_for("link-down");
+            trust.issue_valid();
+            scene.restart_server();
+            scene.waits_for("serving");
+        }
+        fs::write(&over, "").expect("room");
+        load.join().expect("no panic").well();
+    });
+    assert_eq!(link(&scene.server)["downs"], 2);
     scene.server.end().well();
 }
 

@@ -235,6 +235,21 @@ impl Trust {
         format!("nbds+unix:///?socket={socket}&tls-certificates={client}&tls-hostname={host}")
     }
 
+    /// Issues a certificate to the server that is valid.
+    pub(crate) fn issue_valid(&self) {
+        self.authority.issue(self.server.path(), Side::Server, &HOSTS, VALID, 11);
+    }
+
+    /// Issues one that has expired.
+    pub(crate) fn issue_expired(&self) {
+        self.authority.issue(self.server.path(), Side::Server, &HOSTS, EXPIRED, 12);
+    }
+
+    /// Issues one of another host.
+    pub(crate) fn issue_for_another_host(&self) {
+        self.authority.issue(self.server.path(), Side::Server, &["otherhost"], VALID, 13);
+    }
+
     /// Starts nbdkit with the server's certificates.
     pub(crate) fn nbdkit(&self, arguments: &[&str]) -> Remote {
         let certificates = format!("--tls-certificates={}", text(self.server.path()));
