@@ -229,9 +229,9 @@ impl Fence {
         self.changes_end(now_ns);
     }
 
-    /// Handles the connections of an earlier process whose answers this one cannot read, because the
-    /// keys have ended with that process: none of its sent changes counts as answered, and its last
-    /// flush not as done.
+    /// Handles the connections of an earlier process whose answers this one cannot read, because
+    /// the keys have ended with that process: none of its sent changes counts as answered, and its
+    /// last flush not as done.
     pub fn abandon(&mut self, now_ns: u64) {
         if planted(Bug::TrustUnreadable) {
             for slot in 0..SLOTS {

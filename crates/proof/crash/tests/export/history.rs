@@ -326,8 +326,8 @@ impl History<'_> {
         }
     }
 
-    /// The next daemon ends the connections of the killed one unread. Its cache writes again all that
-    /// no flush has covered, before it flushes.
+    /// The next daemon ends the connections of the killed one unread. Its cache writes again all
+    /// that no flush has covered, before it flushes.
     fn abandon(&mut self) -> Result<(), String> {
         self.tally.unreadable += 1;
         for link in [self.changes_link.take(), self.anchor.take()].into_iter().flatten() {
