@@ -14,6 +14,7 @@ mod contestant;
 mod copy;
 mod device;
 mod engine;
+mod far;
 mod fio;
 mod guard;
 mod idle;
@@ -142,6 +143,9 @@ enum Figure {
     /// Streams of reads with readahead compared with none, in virtual time: of every order, next to
     /// random reads, and while a file is copied.
     Readahead(readahead::Arguments),
+    /// Backings with long round trips, in virtual time: the part of a link's rate that streams of
+    /// reads and of writes, and a list of hot blocks reach.
+    Far(far::Arguments),
     /// Time from kill -9 to the first answer of the next server, with much dirty data.
     Restart(restart::Arguments),
     /// Takeovers of cached blocks, and the list of hot blocks over a restart, in virtual time: hits
@@ -189,6 +193,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Compress(arguments) => compress::run(&arguments),
         Figure::Policy(arguments) => policy::run(&arguments),
         Figure::Readahead(arguments) => readahead::run(&arguments),
+        Figure::Far(arguments) => far::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
         Figure::Warm(arguments) => run_warm(&arguments),
         Figure::Routes(arguments) => routes::run(&arguments),

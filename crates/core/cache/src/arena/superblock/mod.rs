@@ -444,6 +444,12 @@ impl Found {
         self.arena.can_leave(&self.geometry, &wanted).then_some(wanted)
     }
 
+    /// Notes that the backing may have lost changes of the earlier process that no flush has
+    /// covered (C1). [`crate::Shared::take_over`] then treats them as after a kill during a flush.
+    pub fn note_changes_lost(&self) {
+        self.arena.note_changes_lost();
+    }
+
     /// Searches all headers of an arena that no process uses.
     pub fn survey(&self) -> Survey {
         let (condition, durable) = (self.arena.condition(), self.arena.durable());
