@@ -52,7 +52,7 @@ impl Hints {
     }
 }
 
-/// What happened to the blocks of a class in a shard.
+/// Counts of the blocks of a class in a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClassCounts {
     /// Blocks that were missing when they were accessed.
