@@ -257,8 +257,8 @@ fn a_write_of_free_space_is_kept_until_it_is_durable_and_leaves_first() {
     });
 }
 
-/// Returns the misses of the hot set after a film was read in order, and the blocks of the film that
-/// were read ahead.
+/// Returns the misses of the hot set after a film was read in order, and the blocks of the film
+/// that were read ahead.
 fn after_a_film(hints: Option<Arc<Hints>>) -> (u64, u64) {
     let mut volume = Volume::new(Settings { readahead: true, readers: 1, ..through(Kind::Lru) });
     volume.run(async |cache| {
