@@ -10,8 +10,8 @@ pub const EXTENTS_MAX: usize = 4 << 20;
 /// Blocks from this number on are in no map: 4 PiB.
 pub const BLOCKS_END: u64 = 1 << (64 - FIRST_SHIFT);
 
-/// An extent in a word: `| first block 40 | class 4 | blocks - 1, 20 |`. Longer extents take several
-/// words.
+/// An extent in a word: `| first block 40 | class 4 | blocks - 1, 20 |`. Longer extents take
+/// several words.
 const FIRST_SHIFT: u32 = CLASS_SHIFT + CLASSES_MAX.ilog2();
 const CLASS_SHIFT: u32 = 20;
 const WORD_BLOCKS_MAX: u64 = 1 << CLASS_SHIFT;
