@@ -21,7 +21,7 @@ use crate::geometry::Geometry;
 use crate::planted::{Bug, planted};
 use crate::recovery::{self, CleanBlocks, ORDER_IN_DOUBT};
 use crate::rescue::Rescue;
-use crate::sampling::{CurveReport, PolicyReport, Sampling};
+use crate::sampling::{CurveReport, HintsReport, PolicyReport, Sampling};
 use crate::settings::{Live, Settings, limits_above};
 use crate::shard::Checked;
 use crate::shard::shards::{ShardEntry, Shards};
@@ -38,6 +38,7 @@ use block::{Compress, Limits, Memory, WriteMode};
 use hotlist::{HotList, StartList};
 use lane::Event;
 use lane::atomic::{AtomicBool, AtomicU32, Ordering};
+use policy::{CLASSES_MAX, ClassCounts};
 
 /// The cache of one volume, shared by its lanes.
 pub struct Shared {
@@ -433,6 +434,21 @@ impl Shared {
         }
         let window_share = self.sampling.window_share().map(policy::window_share);
         PolicyReport { kind, queues, window_share }
+    }
+
+    /// Returns the report on the hints about the volume's files. None: no hints are set.
+    pub fn hints(&self, now_ns: u64) -> Option<HintsReport> {
+        let mut counts = [ClassCounts::default(); CLASSES_MAX];
+        for entry in self.shards.iter() {
+            entry.shard.peek(|shard| {
+                for (sum, one) in counts.iter_mut().zip(shard.class_counts().into_iter().flatten())
+                {
+                    sum.add(one);
+                }
+            });
+        }
+        let time_saved_ns = self.counters(now_ns).time_saved_ns;
+        self.sampling.report_hints(&counts, time_saved_ns, now_ns)
     }
 
     /// The estimated recent misses of caches of other sizes. None: nothing was accessed yet.

@@ -66,8 +66,8 @@ impl Volume {
         let lane = world.lane();
         let ram = Ram::new(BLOCKS * 8, GRAIN);
         let geometry =
-            Geometry { slots: SLOTS, shards: 1, fills: 8, run_blocks: 8, ..Geometry::SMALLEST };
-        let settings = Settings { readahead: false, stream_blocks_max: u32::MAX, ..settings };
+            Geometry { slots: SLOTS, shards: 1, fills: 16, run_blocks: 8, ..Geometry::SMALLEST };
+        let settings = Settings { stream_blocks_max: u32::MAX, ..settings };
         let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
         let shared = Shared::new(ram.limits(), geometry, settings, 7, memory).expect("fresh");
         let below = Stack::new(&lane, Slow { ram, lane: lane.clone() });
@@ -118,6 +118,7 @@ fn through(policy: Kind) -> Settings {
         durability: Durability::Flush,
         dirty_blocks_max: 0,
         absorb_blocks_max: 32,
+        readahead: false,
         ..Settings::default()
     }
 }
@@ -219,6 +220,7 @@ fn a_write_of_free_space_is_kept_until_it_is_durable_and_leaves_first() {
         dirty_blocks_max: 200,
         dirty_age_ns: 1 << 40,
         absorb_blocks_max: 32,
+        readahead: false,
         ..Settings::default()
     });
     volume.run(async |cache| {
@@ -253,6 +255,37 @@ fn a_write_of_free_space_is_kept_until_it_is_durable_and_leaves_first() {
             assert_eq!(read(&cache, block).await.to_vec(), [7; 8 * GRAIN as usize]);
         }
     });
+}
+
+/// Returns the misses of the hot set after a film was read in order, and the blocks of the film
+/// that were read ahead.
+fn after_a_film(hints: Option<Arc<Hints>>) -> (u64, u64) {
+    let mut volume = Volume::new(Settings { readahead: true, readers: 1, ..through(Kind::Lru) });
+    volume.run(async |cache| {
+        cache.set_hints(hints).await;
+        let hot = || (0..200).map(|block| block * 5 % 1024);
+        for block in hot() {
+            let _ = read(&cache, block).await;
+        }
+        for block in MEDIA..MEDIA + 1024 {
+            let _ = read(&cache, block).await;
+        }
+        let before = cache.shared().counters(0);
+        for block in hot() {
+            let _ = read(&cache, block).await;
+        }
+        let misses = cache.shared().counters(0).block_misses - before.block_misses;
+        (misses, before.readahead_used)
+    })
+}
+
+#[test]
+fn a_film_is_read_ahead_and_evicts_nothing() {
+    let (misses, ahead) = after_a_film(None);
+    assert!(misses > 150 && ahead > 700, "{misses} misses, {ahead} read ahead");
+    let (misses, with_hints) = after_a_film(Some(hints()));
+    assert!(misses < 20, "{misses} misses");
+    assert!(with_hints >= ahead * 9 / 10, "{with_hints} read ahead, {ahead} without hints");
 }
 
 #[test]

@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn the_hits_of_a_class_are_estimated_and_its_misses_counted() {
         let extents =
-            [(0, 1), (1000, 7)].map(|(first, class)| ClassExtent { first, blocks: 1000, class });
+            [(0, 2), (1000, 9)].map(|(first, class)| ClassExtent { first, blocks: 1000, class });
         let map = ClassMap::new(extents, 5000).expect("sorted");
         let hints = Arc::new(Hints { map, treatments: Treatments::default() });
         let mut hinted = HintedSimulation::new(Kind::Adaptive, 4000, 1, &hints);

@@ -84,9 +84,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "RATIO|auto-of:FILE", value_parser = compress::parse)]
     compress: Option<Compress>,
 
-    /// Also simulate each cache with hints about the trace's blocks: lines 'FIRST_BLOCK BLOCKS
-    /// CLASS', sorted, in blocks of 4 KiB. Only for policies of 'serve', and one device. The classes
-    /// are in docs/SIMULATION.md.
+    /// Also simulate each cache with a map of the files: sorted lines 'FIRST_BLOCK BLOCKS CLASS',
+    /// in blocks of 4 KiB. Only for policies of 'serve', and for one device. The classes are in
+    /// docs/SIMULATION.md.
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
 

@@ -1,12 +1,10 @@
 //! Hints about the files of a volume, and the blocks that are held of them.
 
 use crate::request::Cache;
-use crate::sampling::HintsReport;
 use crate::shard::HeldBlock;
-use crate::shared::Shared;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use policy::{CLASSES_MAX, ClassCounts, Hints};
+use policy::Hints;
 
 /// Slots that are visited in one section.
 const SLICE: u32 = 256;
@@ -47,22 +45,5 @@ impl Cache {
                 lane.rest().await;
             }
         }
-    }
-}
-
-impl Shared {
-    /// Returns the report on the hints about the volume's files. None: no hints are set.
-    pub fn hints(&self, now_ns: u64) -> Option<HintsReport> {
-        let mut counts = [ClassCounts::default(); CLASSES_MAX];
-        for entry in self.shards.iter() {
-            entry.shard.peek(|shard| {
-                for (sum, one) in counts.iter_mut().zip(shard.class_counts().into_iter().flatten())
-                {
-                    sum.add(one);
-                }
-            });
-        }
-        let time_saved_ns = self.counters(now_ns).time_saved_ns;
-        self.sampling.report_hints(&counts, time_saved_ns, now_ns)
     }
 }

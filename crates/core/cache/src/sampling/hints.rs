@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Requests never take the lock here, except for accesses to blocks of the judge's sample. Without
-//! a map nobody takes it.
+//! a map the lock is not taken.
 
 use super::Sampling;
 use alloc::boxed::Box;

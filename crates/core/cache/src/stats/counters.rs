@@ -99,7 +99,8 @@ counters! {
     /// Fetched blocks of which some sectors were taken from memory, because memory held them
     /// already or a change arrived during the fetch.
     count fills_marked: "blocks",
-    /// Misses not admitted because the policy values the cached blocks higher.
+    /// Misses not admitted because the policy values the cached blocks higher, or because of the
+    /// class of their file.
     count bypass_not_admitted: "requests",
     /// Misses not admitted because they belong to a long stream of reads, and the cache is
     /// full.

@@ -4,11 +4,20 @@ use super::classes::{CLASSES_MAX, UNKNOWN};
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Maximum number of extents: 48 MiB of memory.
+/// Maximum number of extents: 36 MiB of memory.
 pub const EXTENTS_MAX: usize = 4 << 20;
 
-/// Blocks from this number on are in no map: it leaves a byte of a word for the class.
-pub const BLOCKS_END: u64 = 1 << 56;
+/// Blocks from this number on are in no map: 4 PiB.
+pub const BLOCKS_END: u64 = 1 << (64 - FIRST_SHIFT);
+
+/// An extent in a word: `| first block 40 | class 4 | blocks - 1, 20 |`. Longer extents take
+/// several words.
+const FIRST_SHIFT: u32 = CLASS_SHIFT + CLASSES_MAX.ilog2();
+const CLASS_SHIFT: u32 = 20;
+const WORD_BLOCKS_MAX: u64 = 1 << CLASS_SHIFT;
+
+/// Words per entry of the index, on average.
+const WORDS_AN_ENTRY: usize = 4;
 
 /// Neighbouring blocks of one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,14 +63,31 @@ impl fmt::Display for MapError {
 
 impl core::error::Error for MapError {}
 
-/// The class of each block of a volume. Blocks in no extent are of class [`UNKNOWN`]. Takes 12
-/// bytes per extent.
+/// The class of each block of a volume. Blocks in no extent are of class [`UNKNOWN`]. Takes nine
+/// bytes per extent of up to 4 GiB.
 #[derive(Default, Debug)]
 pub struct ClassMap {
-    /// `| first block 56 | class 8 |` of each extent, sorted.
-    starts: Vec<u64>,
-    /// The number of blocks of each extent.
-    lengths: Vec<u32>,
+    /// The extents, sorted.
+    words: Vec<u64>,
+    /// The number of words that begin before each multiple of 2^`stride_log2` blocks: a search
+    /// begins between two of these. The last entry is the number of all words.
+    index: Vec<u32>,
+    stride_log2: u32,
+}
+
+#[inline]
+fn first_of(word: u64) -> u64 {
+    word >> FIRST_SHIFT
+}
+
+#[inline]
+fn blocks_of(word: u64) -> u64 {
+    (word & (WORD_BLOCKS_MAX - 1)) + 1
+}
+
+#[inline]
+fn class_of(word: u64) -> u8 {
+    (word >> CLASS_SHIFT) as u8 & (CLASSES_MAX as u8 - 1)
 }
 
 impl ClassMap {
@@ -94,60 +120,86 @@ impl ClassMap {
             map.append(&extent, until)?;
             until = extent_end;
         }
-        map.starts.shrink_to_fit();
-        map.lengths.shrink_to_fit();
+        map.words.shrink_to_fit();
+        map.make_index(until);
         Ok(map)
     }
 
     /// Appends an extent. `until`: the end of the last one.
     fn append(&mut self, extent: &ClassExtent, until: u64) -> Result<(), MapError> {
-        let continues = extent.first == until
-            && self.starts.last().is_some_and(|start| *start as u8 == extent.class);
-        if continues
-            && let Some(length) = self.lengths.last_mut()
-            && let Some(sum) = length.checked_add(extent.blocks)
+        let (mut first, mut blocks) = (extent.first, u64::from(extent.blocks));
+        if let Some(last) = self.words.last_mut()
+            && first == until
+            && class_of(*last) == extent.class
         {
-            *length = sum;
-            return Ok(());
+            let more = blocks.min(WORD_BLOCKS_MAX - blocks_of(*last));
+            *last += more;
+            (first, blocks) = (first + more, blocks - more);
         }
-        if self.starts.len() == EXTENTS_MAX {
-            return Err(MapError::TooMany);
+        while blocks > 0 {
+            if self.words.len() == EXTENTS_MAX {
+                return Err(MapError::TooMany);
+            }
+            let part = blocks.min(WORD_BLOCKS_MAX);
+            let class = u64::from(extent.class) << CLASS_SHIFT;
+            self.words.push(first << FIRST_SHIFT | class | (part - 1));
+            (first, blocks) = (first + part, blocks - part);
         }
-        self.starts.push(extent.first << 8 | u64::from(extent.class));
-        self.lengths.push(extent.blocks);
         Ok(())
+    }
+
+    /// Makes the index of the words, which end at block `until`.
+    fn make_index(&mut self, until: u64) {
+        let entries_max = (self.words.len() / WORDS_AN_ENTRY).max(1) as u64;
+        self.stride_log2 = until.div_ceil(entries_max).max(1).next_power_of_two().ilog2();
+        let entries = (until >> self.stride_log2) as usize + 1;
+        self.index = Vec::with_capacity(entries + 1);
+        let mut word = 0;
+        for entry in 0..entries as u64 {
+            let from = entry << self.stride_log2;
+            while self.words.get(word).is_some_and(|word| first_of(*word) < from) {
+                word += 1;
+            }
+            self.index.push(word as u32);
+        }
+        self.index.push(self.words.len() as u32);
     }
 
     /// Returns the class of a block. Allocates nothing.
     #[inline]
     pub fn class_of(&self, block: u64) -> u8 {
-        let behind = self.starts.partition_point(|start| start >> 8 <= block);
+        let entry = (block >> self.stride_log2) as usize;
+        // A block behind the last entry is behind the last extent.
+        let Some(&[from, to]) = self.index.get(entry..).and_then(|rest| rest.first_chunk()) else {
+            return UNKNOWN;
+        };
+        let words = &self.words[from as usize..to as usize];
+        let behind = from as usize + words.partition_point(|word| first_of(*word) <= block);
         let Some(index) = behind.checked_sub(1) else { return UNKNOWN };
-        let start = self.starts[index];
-        match block - (start >> 8) < u64::from(self.lengths[index]) {
-            true => start as u8,
+        let word = self.words[index];
+        match block - first_of(word) < blocks_of(word) {
+            true => class_of(word),
             false => UNKNOWN,
         }
     }
 
-    /// The extents, in their order.
+    /// The extents, in their order, each of up to 4 GiB.
     pub fn extents(&self) -> impl Iterator<Item = ClassExtent> {
-        let extent = |(start, blocks): (&u64, &u32)| ClassExtent {
-            first: start >> 8,
-            blocks: *blocks,
-            class: *start as u8,
-        };
-        self.starts.iter().zip(&self.lengths).map(extent)
+        self.words.iter().map(|word| ClassExtent {
+            first: first_of(*word),
+            blocks: blocks_of(*word) as u32,
+            class: class_of(*word),
+        })
     }
 
-    /// The number of extents.
+    /// The number of extents of up to 4 GiB.
     pub fn count(&self) -> usize {
-        self.starts.len()
+        self.words.len()
     }
 
     /// The memory that it takes, in bytes.
     pub fn bytes(&self) -> usize {
-        self.starts.capacity() * size_of::<u64>() + self.lengths.capacity() * size_of::<u32>()
+        self.words.capacity() * size_of::<u64>() + self.index.capacity() * size_of::<u32>()
     }
 }
 
@@ -180,15 +232,34 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_one_class_are_one_extent_of_twelve_bytes() {
+    fn neighbours_of_one_class_are_one_extent_of_nine_bytes() {
         let map = ClassMap::new((0..1000).map(|at| extent(at * 3, 3, 7)), 3000).expect("sorted");
         assert_eq!(map.extents().collect::<Vec<_>>(), [extent(0, 3000, 7)]);
-        let map = ClassMap::new((0..1000).map(|at| extent(at * 3, 2, 7)), 3000).expect("sorted");
-        assert_eq!((map.count(), map.bytes()), (1000, 12_000));
-        // Neighbours whose sum does not fit stay two.
-        let long = [extent(0, u32::MAX, 7), extent(u64::from(u32::MAX), 9, 7)];
+        let map =
+            ClassMap::new((0..10_000).map(|at| extent(at * 3, 2, 7)), 30_000).expect("sorted");
+        assert_eq!(map.count(), 10_000);
+        assert!(map.bytes() <= 90_000, "{}", map.bytes());
+        // Long extents take several words.
+        let long = [extent(5, u32::MAX, 7), extent(5 + u64::from(u32::MAX), 9, 7)];
         let map = ClassMap::new(long, BLOCKS_END).expect("sorted");
-        assert_eq!((map.count(), map.class_of(u64::from(u32::MAX) + 8)), (2, 7));
+        assert_eq!(map.count(), 4097);
+        for at in [0, 1 << 20, (1 << 20) + 1, u64::from(u32::MAX) + 8] {
+            assert_eq!(map.class_of(5 + at), 7, "{at}");
+        }
+        assert_eq!([4, 5 + u64::from(u32::MAX) + 9].map(|block| map.class_of(block)), [0; 2]);
+    }
+
+    /// All extents but one are in the same stride of the index.
+    #[test]
+    fn extents_that_are_close_together_are_found() {
+        let close = (0..1000).map(|at| extent(7000 + at * 2, 1, (at % 3) as u8 + 1));
+        let far = extent(1 << 39, 5, 4);
+        let map = ClassMap::new(close.chain([far]), BLOCKS_END).expect("sorted");
+        for at in 0..1000u64 {
+            assert_eq!(map.class_of(7000 + at * 2), (at % 3) as u8 + 1);
+            assert_eq!(map.class_of(7001 + at * 2), UNKNOWN);
+        }
+        assert_eq!([(1 << 39) - 1, 1 << 39, (1 << 39) + 5].map(|at| map.class_of(at)), [0, 4, 0]);
     }
 
     proptest! {
@@ -209,7 +280,7 @@ mod tests {
             }
             prop_assert_eq!(map.class_of(u64::MAX), UNKNOWN);
             let again = ClassMap::new(map.extents(), u64::MAX).expect("it was a map");
-            prop_assert_eq!(again.starts, map.starts);
+            prop_assert_eq!(again.words, map.words);
         }
     }
 }

@@ -73,7 +73,7 @@ pub struct CurrentHints {
 pub struct ClassReport {
     /// Accesses to blocks that were cached, estimated from a sample of the blocks.
     pub hits: u64,
-    /// What happened otherwise.
+    /// The misses of all shards.
     pub counts: ClassCounts,
 }
 

@@ -52,7 +52,7 @@ impl Hints {
     }
 }
 
-/// What happened to the blocks of a class in a shard.
+/// Counts of the blocks of a class in a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClassCounts {
     /// Blocks that were missing when they were accessed.
@@ -83,6 +83,8 @@ pub struct PolicyHints {
     /// Misses of blocks of this sample are counted.
     sampler: Sampler,
     first_accesses: FirstAccesses,
+    /// The block that was looked up for the last miss, which is usually the next candidate.
+    last: Option<(Hash, Treatment)>,
     /// A multiple of [`GOLDEN`].
     drawn: u64,
     counts: [ClassCounts; CLASSES_MAX],
@@ -107,8 +109,8 @@ impl PolicyHints {
         is_in_force: Arc<AtomicBool>,
         first_accesses: FirstAccesses,
     ) -> PolicyHints {
-        let (drawn, counts) = (0, [ClassCounts::default(); CLASSES_MAX]);
-        PolicyHints { hints, is_in_force, sampler, first_accesses, drawn, counts }
+        let (last, drawn, counts) = (None, 0, [ClassCounts::default(); CLASSES_MAX]);
+        PolicyHints { hints, is_in_force, sampler, first_accesses, last, drawn, counts }
     }
 
     /// Returns the same, on the heap, to be swapped in a section without an allocation.
@@ -135,6 +137,7 @@ impl PolicyHints {
     /// Records a missing block. Returns whether its class forbids that it is admitted.
     pub(crate) fn skips(&mut self, hash: Hash) -> bool {
         let (class, treatment) = self.hints.of(hash);
+        self.last = Some((hash, treatment));
         let is_skipped = self.are_in_force()
             && match treatment.admission {
                 ClassAdmission::Usual => false,
@@ -151,7 +154,11 @@ impl PolicyHints {
     /// Returns the weight of a candidate, which victims are compared with, while hints are in
     /// force.
     pub(crate) fn weight_of(&self, candidate: Hash) -> Option<Weight> {
-        self.are_in_force().then(|| self.hints.of(candidate).1.weight)
+        let treatment = || match self.last {
+            Some((last, treatment)) if last == candidate => treatment,
+            _ => self.hints.of(candidate).1,
+        };
+        self.are_in_force().then(|| treatment().weight)
     }
 
     /// Whether a victim is spared for a candidate of this weight. One of twice the weight is spared
