@@ -117,6 +117,16 @@ pub enum Bug {
     KeepCompressed,
     /// C10: a compression is not cancelled by a change of its block.
     StoreCancelled,
+    /// C10: a compressed block is removed without a successor seeing that.
+    KeepRemovedObject,
+    /// C10: a page of compressed blocks is released without a successor seeing that.
+    KeepReleasedPage,
+    /// C4: a compressed block is published before its bytes, and their check is not compared.
+    PublishTornObject,
+    /// C4: the length of a compressed block is too short: the next one is stored over its end.
+    ShortObject,
+    /// C4: a read copies a compressed block from where it was when the read began.
+    ReadMovedObject,
     /// C9: clean blocks are kept although something else may have written to the backing.
     KeepOverForeignWrite,
     /// C9: a clean block is kept that could still be read while a write-through of it was in
@@ -196,7 +206,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 87] = [
+    pub const ALL: [Bug; 92] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -249,6 +259,11 @@ impl Bug {
         Bug::DirectUnkept,
         Bug::KeepCompressed,
         Bug::StoreCancelled,
+        Bug::KeepRemovedObject,
+        Bug::KeepReleasedPage,
+        Bug::PublishTornObject,
+        Bug::ShortObject,
+        Bug::ReadMovedObject,
         Bug::KeepOverForeignWrite,
         Bug::KeepUnderWriteThrough,
         Bug::PublishBeforeFetch,

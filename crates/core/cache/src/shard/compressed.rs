@@ -6,13 +6,13 @@ use crate::admission::{Candidate, Origin, Rules};
 use crate::arena::{Header, State};
 use crate::blocks::{bits, share};
 use crate::compressed::decoder::Decoder;
-use crate::compressed::{Copies, Ticket};
+use crate::compressed::{Copies, Encoded, FoundPage, Ticket};
 use crate::planted::{Bug, planted};
+use crate::recovery::Cover;
 use alloc::vec::Vec;
 use block::Extent;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
-use packing::Encoding;
 use policy::Hash;
 
 /// Slots are freed ahead of need while fewer than one in this number are free ...
@@ -74,7 +74,7 @@ impl Shard {
 
     /// Releases the oldest page of a tier that is not used any more. Returns whether there was one.
     pub(crate) fn shrink_tier(&mut self) -> bool {
-        let shrinks = self.tier.evict_oldest(&self.arena, self.base, None);
+        let shrinks = self.tier.evict_oldest(None);
         self.return_pages();
         if !shrinks && self.tier.is_open() {
             self.tier.close();
@@ -124,14 +124,36 @@ impl Shard {
         self.counters.compressed_slots.set(self.tier.pages().into());
     }
 
-    /// Evicts up to `blocks_max` clean blocks ahead of need, and copies those that may be
-    /// compressed into an empty batch. They are stored or given up by [`Shard::store_compressed`].
-    /// Returns the number of evicted blocks.
-    pub(crate) fn begin_compression(&mut self, blocks_max: usize, batch: &mut Batch) -> usize {
+    fn open_tier(&mut self) {
         if !self.tier.is_open() {
             self.tier.open();
             self.turned = Copies::for_page(self.arena.slot_bytes());
         }
+    }
+
+    /// Takes over the compressed blocks in these pages, except those of which a version was taken
+    /// over. Called after all of these.
+    pub(crate) fn recover_compressed(&mut self, found: Vec<FoundPage>, ranges: &Cover) {
+        if found.is_empty() {
+            return;
+        }
+        self.open_tier();
+        self.tier.restore(found);
+        let is_older = |block: &u64| {
+            let is_zeroed = ranges.covers(self.position_of(*block));
+            self.holds(*block) || is_zeroed && !planted(Bug::KeepUnderZeros)
+        };
+        let older: Vec<u64> = self.tier.blocks().filter(is_older).collect();
+        older.into_iter().for_each(|block| self.tier.forget(block));
+        self.return_pages();
+        self.counters.compressed_retained.add(self.tier.held().into());
+    }
+
+    /// Evicts up to `blocks_max` clean blocks ahead of need, and copies those that may be
+    /// compressed into an empty batch. They are stored or given up by [`Shard::store_compressed`].
+    /// Returns the number of evicted blocks.
+    pub(crate) fn begin_compression(&mut self, blocks_max: usize, batch: &mut Batch) -> usize {
+        self.open_tier();
         self.adapt();
         let mut evicted = 0;
         while self.free.length < self.free_wanted() && evicted < blocks_max {
@@ -185,19 +207,19 @@ impl Shard {
     pub(crate) fn store_compressed(
         &mut self,
         ticket: Ticket,
-        encoded: Option<(Encoding, &[u8])>,
+        encoded: Option<Encoded>,
         took_ns: u64,
     ) {
         self.counters.compression_ns.add(took_ns);
         let Some(block) = self.tier.end(ticket) else { return };
         self.tier.note_trial(block, encoded.is_some());
-        let Some((encoding, data)) = encoded else {
+        let Some(encoded) = encoded else {
             return self.counters.compressed_refused.add(1);
         };
-        if !self.make_compressed_room(data.len()) {
+        if !self.make_compressed_room(encoded.data.len()) {
             return;
         }
-        self.tier.store(&self.arena, self.base, block, encoding, data);
+        self.tier.store(&encoded.of_block(block), encoded.data);
         self.counters.compressed_stored.add(1);
         self.count_tier();
     }
@@ -234,13 +256,13 @@ impl Shard {
     fn turn_oldest_page(&mut self) -> bool {
         let mut again = core::mem::take(&mut self.turned);
         again.clear();
-        let turned = self.tier.evict_oldest(&self.arena, self.base, Some(&mut again));
+        let turned = self.tier.evict_oldest(Some(&mut again));
         self.return_pages();
         for (object, data) in again.iter() {
             if self.tier.is_full() || self.tier.needs_page(data.len()) && !self.add_page() {
                 break;
             }
-            self.tier.store(&self.arena, self.base, object.block, object.encoding, data);
+            self.tier.store(&object, data);
         }
         self.turned = again;
         turned
@@ -248,7 +270,7 @@ impl Shard {
 
     /// Takes the slot of the tier's oldest page, in no list and empty.
     pub(super) fn take_page(&mut self) -> Option<u32> {
-        self.tier.evict_oldest(&self.arena, self.base, None);
+        self.tier.evict_oldest(None);
         self.return_pages();
         self.pop_free()
     }
@@ -302,7 +324,7 @@ impl Shard {
         }
         let mut copies = if before == 0 { decoder.begin() } else { decoder.copies() };
         self.tier.note_use(block);
-        self.tier.copy(&self.arena, self.base, block, &mut copies)
+        self.tier.copy(block, &mut copies)
     }
 
     /// Counts a read of which all is held, and some blocks only in the tier.
@@ -323,8 +345,7 @@ impl Shard {
         blocks.into_iter().all(|block| {
             let (sector, sectors, _) = share(&fetch.at, block);
             let wanted = bits(sector, sectors);
-            self.tier.copy(&self.arena, self.base, block, into)
-                || self.fills.mark(fetch.id, block, wanted) == wanted
+            self.tier.copy(block, into) || self.fills.mark(fetch.id, block, wanted) == wanted
         })
     }
 
