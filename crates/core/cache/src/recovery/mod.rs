@@ -12,6 +12,8 @@
 
 mod clean;
 #[cfg(test)]
+mod pages_tests;
+#[cfg(test)]
 mod tests;
 
 pub use clean::CleanBlocks;
