@@ -3,7 +3,7 @@
 use crate::midway;
 use crate::setup::Setup;
 use crate::subject::{
-    self, Admission, Changing, Connection, Discarding, Fence, Process, Subject, Warming,
+    self, Admission, Changing, Connection, Discarding, Fence, Objects, Process, Subject, Warming,
 };
 use block::{Block, Limits, Memory, Stack, WriteMode};
 use cache::planted::{self, Admitted, Bug};
@@ -283,6 +283,11 @@ impl Process for Running {
 
     fn closed_epochs(&self) -> u32 {
         self.shared.closed_epochs()
+    }
+
+    fn objects(&self) -> Objects {
+        let counters = self.shared.counters(0);
+        Objects { found: counters.compressed_retained, read: counters.compressed_used }
     }
 
     fn buffers(&self) -> bool {

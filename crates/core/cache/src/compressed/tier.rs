@@ -64,7 +64,7 @@ pub(super) struct Page {
 
 /// A position in the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Position {
+pub(crate) struct Position {
     pub(super) page: u32,
     /// In bytes; not 0.
     pub(super) at: usize,
@@ -257,16 +257,46 @@ impl Tier {
     }
 
     fn copy_object(&self, object: &Object, into: &mut Copies) {
-        let (from, head) = self.head_of(object);
-        let Head { encoding, bytes, .. } = head;
-        let mut check = [0; CHECK_BYTES];
-        let from = self.read(Position { at: from.at + HEAD_BYTES, ..from }, &mut check);
+        let (data, copied) = self.describe(object);
+        self.copy_data(data, copied, into);
+    }
+
+    fn copy_data(&self, data: Position, copied: Copied, into: &mut Copies) {
         let start = into.data.len();
-        into.data.resize(start + bytes, 0);
-        self.read(from, &mut into.data[start..]);
+        into.data.resize(start + copied.bytes, 0);
+        self.read(data, &mut into.data[start..]);
+        into.objects.push(copied);
+    }
+
+    /// Returns the position of an object's data, and all about the object except its data.
+    fn describe(&self, object: &Object) -> (Position, Copied) {
+        let (from, Head { encoding, bytes, .. }) = self.head_of(object);
+        let mut check = [0; CHECK_BYTES];
+        let data = self.read(Position { at: from.at + HEAD_BYTES, ..from }, &mut check);
         let check = u32::from_le_bytes(check);
         let is_verified = !object.has(UNVERIFIED);
-        into.objects.push(Copied { block: object.block(), encoding, bytes, check, is_verified });
+        (data, Copied { block: object.block(), encoding, bytes, check, is_verified })
+    }
+
+    /// Planted bug: finds a block, to copy it in a later section.
+    pub(crate) fn place_of(&self, block: u64) -> Option<(Position, Copied)> {
+        let number = self.find(block)?;
+        Some(self.describe(&self.objects[number as usize]))
+    }
+
+    /// Planted bug: copies a block from where it was. Returns false if there is no page any more.
+    pub(crate) fn copy_from(&self, place: (Position, Copied), into: &mut Copies) -> bool {
+        let (from, copied) = place;
+        let end = self.parts(from, copied.bytes, |_, _, _| ());
+        let is_there = |page: u32| {
+            let index = page.wrapping_sub(self.oldest) as usize;
+            self.pages.get(index).is_some_and(|page| page.slot != NIL)
+        };
+        let are_there = pages(from.page, end.page).all(is_there);
+        if are_there {
+            self.copy_data(from, copied, into);
+        }
+        are_there
     }
 
     /// Returns the place and the head of an object.

@@ -6,7 +6,7 @@ use crate::admission::{Candidate, Origin, Rules};
 use crate::arena::{Header, State};
 use crate::blocks::{bits, share};
 use crate::compressed::decoder::Decoder;
-use crate::compressed::{Copies, Encoded, FoundPage, Ticket};
+use crate::compressed::{Copied, Copies, Encoded, FoundPage, Position, Ticket};
 use crate::planted::{Bug, planted};
 use crate::recovery::Cover;
 use alloc::vec::Vec;
@@ -17,8 +17,10 @@ use policy::Hash;
 
 /// Slots are freed ahead of need while fewer than one in this number are free ...
 const FREE_ONE_IN: u32 = 64;
-/// ... but no more than this number.
+/// ... but no more than this number ...
 const FREE_MAX: u32 = 256;
+/// ... and no less: a page that an object needs is one of them.
+const FREE_MIN: u32 = 2;
 /// Pages that are evicted at most to store one block.
 const EVICTIONS_MAX: u32 = 4;
 
@@ -48,7 +50,7 @@ impl Batch {
 impl Shard {
     /// Free slots that are kept for misses while blocks are compressed.
     fn free_wanted(&self) -> u32 {
-        (self.slots / FREE_ONE_IN).clamp(1, FREE_MAX)
+        (self.slots / FREE_ONE_IN).clamp(FREE_MIN, FREE_MAX)
     }
 
     /// Notes whether blocks should be evicted ahead of need, and compressed.
@@ -259,7 +261,8 @@ impl Shard {
         let turned = self.tier.evict_oldest(Some(&mut again));
         self.return_pages();
         for (object, data) in again.iter() {
-            if self.tier.is_full() || self.tier.needs_page(data.len()) && !self.add_page() {
+            while self.tier.needs_page(data.len()) && self.add_page() {}
+            if self.tier.is_full() || self.tier.needs_page(data.len()) {
                 break;
             }
             self.tier.store(&object, data);
@@ -347,6 +350,20 @@ impl Shard {
             let wanted = bits(sector, sectors);
             self.tier.copy(block, into) || self.fills.mark(fetch.id, block, wanted) == wanted
         })
+    }
+
+    /// Planted bug: finds the compressed blocks of a fetch, to copy them in a later section.
+    pub(crate) fn compressed_places(&self, blocks: Range<u64>) -> Vec<(Position, Copied)> {
+        blocks.filter_map(|block| self.tier.place_of(block)).collect()
+    }
+
+    /// Planted bug: copies blocks from where they were.
+    pub(crate) fn copy_compressed_from(
+        &self,
+        places: &[(Position, Copied)],
+        into: &mut Copies,
+    ) -> bool {
+        places.iter().all(|place| self.tier.copy_from(*place, into))
     }
 
     /// Whether the tier has this block, or is about to.
