@@ -119,13 +119,14 @@ pub enum Bug {
     StoreCancelled,
     /// C10: a compressed block is removed without a successor seeing that.
     KeepRemovedObject,
-    /// C10: a page of compressed blocks is released without a successor seeing that.
-    KeepReleasedPage,
+    /// C10: the oldest page of compressed blocks is released, and blocks of it are stored again,
+    /// without a successor seeing that.
+    KeepMovedObject,
     /// C4: a compressed block is published before its bytes, and their check is not compared.
     PublishTornObject,
     /// C4: the length of a compressed block is too short: the next one is stored over its end.
     ShortObject,
-    /// C4: a read copies a compressed block from where it was when the read began.
+    /// C4: a read copies a compressed block from the slot where it was in an earlier section.
     ReadMovedObject,
     /// C9: clean blocks are kept although something else may have written to the backing.
     KeepOverForeignWrite,
@@ -260,7 +261,7 @@ impl Bug {
         Bug::KeepCompressed,
         Bug::StoreCancelled,
         Bug::KeepRemovedObject,
-        Bug::KeepReleasedPage,
+        Bug::KeepMovedObject,
         Bug::PublishTornObject,
         Bug::ShortObject,
         Bug::ReadMovedObject,

@@ -64,10 +64,16 @@ pub(super) struct Page {
 
 /// A position in the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(super) struct Position {
     pub(super) page: u32,
     /// In bytes; not 0.
     pub(super) at: usize,
+}
+
+/// Planted bug: an object and the slots that have its bytes, with offsets and lengths.
+pub(crate) struct OldPlace {
+    copied: Copied,
+    parts: Vec<(u32, usize, usize)>,
 }
 
 /// The compressed tier of a shard.
@@ -278,25 +284,25 @@ impl Tier {
         (data, Copied { block: object.block(), encoding, bytes, check, is_verified })
     }
 
-    /// Planted bug: finds a block, to copy it in a later section.
-    pub(crate) fn place_of(&self, block: u64) -> Option<(Position, Copied)> {
+    /// Planted bug: finds the slots that have a block's bytes, to copy them in a later section.
+    pub(crate) fn slots_of(&self, block: u64) -> Option<OldPlace> {
         let number = self.find(block)?;
-        Some(self.describe(&self.objects[number as usize]))
+        let (from, copied) = self.describe(&self.objects[number as usize]);
+        let mut parts = Vec::new();
+        self.parts(from, copied.bytes, |page, at, part| {
+            parts.push((self.slot(page), at, part.len()));
+        });
+        Some(OldPlace { copied, parts })
     }
 
-    /// Planted bug: copies a block from where it was. Returns false if there is no page any more.
-    pub(crate) fn copy_from(&self, place: (Position, Copied), into: &mut Copies) -> bool {
-        let (from, copied) = place;
-        let end = self.parts(from, copied.bytes, |_, _, _| ());
-        let is_there = |page: u32| {
-            let index = page.wrapping_sub(self.oldest) as usize;
-            self.pages.get(index).is_some_and(|page| page.slot != NIL)
-        };
-        let are_there = pages(from.page, end.page).all(is_there);
-        if are_there {
-            self.copy_data(from, copied, into);
+    /// Planted bug: copies a block from where it was.
+    pub(crate) fn copy_from(&self, place: &OldPlace, into: &mut Copies) {
+        for &(slot, at, bytes) in &place.parts {
+            let start = into.data.len();
+            into.data.resize(start + bytes, 0);
+            self.arena.read_bytes(slot, at, &mut into.data[start..]);
         }
-        are_there
+        into.objects.push(place.copied);
     }
 
     /// Returns the place and the head of an object.
@@ -500,7 +506,10 @@ impl Tier {
                 {
                     self.copy_object(&object, again);
                 }
-                self.kill(number);
+                match planted(Bug::KeepMovedObject) {
+                    true => self.remove_entry(number, from, &head),
+                    false => self.kill(number),
+                }
             }
             if self.pages.is_empty() || self.oldest != oldest {
                 break;
@@ -563,9 +572,13 @@ impl Tier {
     fn kill(&mut self, number: u32) {
         let object = self.objects[number as usize];
         let (from, head) = self.head_of(&object);
-        if !planted(Bug::KeepRemovedObject) {
-            self.remove_head(from, &head);
-        }
+        self.remove_head(from, &head);
+        self.remove_entry(number, from, &head);
+    }
+
+    /// Removes an object from the tables.
+    fn remove_entry(&mut self, number: u32, from: Position, head: &Head) {
+        let object = self.objects[number as usize];
         let objects = &self.objects;
         self.index.remove(Hash::of(object.block()), number, |other| {
             Hash::of(objects[other as usize].block())
@@ -583,6 +596,9 @@ impl Tier {
 
     /// Removes an object for a successor.
     pub(super) fn remove_head(&self, from: Position, head: &Head) {
+        if planted(Bug::KeepRemovedObject) {
+            return;
+        }
         let removed = Head { block: None, ..*head };
         self.arena.set_object_head(self.slot(from.page), from.at, &removed);
     }
@@ -608,7 +624,7 @@ impl Tier {
         if slot == NIL {
             return;
         }
-        if first != 0 && !planted(Bug::KeepReleasedPage) {
+        if first != 0 && !planted(Bug::KeepMovedObject) {
             self.arena.unmark_page(self.number_of(slot));
         }
         self.pages[index].slot = NIL;
@@ -646,7 +662,8 @@ impl Tier {
         assert_eq!(live, counted, "live objects of pages");
         let slots = self.pages.iter().filter(|page| page.slot != NIL).count();
         assert_eq!(slots as u32, self.pages_held, "pages are counted wrongly");
-        assert_eq!(self.published(), self.held, "a successor would find other objects");
+        let is_wrong = planted(Bug::KeepRemovedObject) || planted(Bug::KeepMovedObject);
+        assert!(self.published() == self.held || is_wrong, "a successor would find other objects");
     }
 
     /// The number of objects that a successor would find.

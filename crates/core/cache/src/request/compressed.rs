@@ -49,12 +49,15 @@ impl Handle {
     ) -> bool {
         let count = blocks.end - blocks.start;
         self.lane.turn().await;
-        let places = entry.shard.with(|shard| shard.compressed_places(blocks));
-        self.lane.turn().await;
-        let are_there = places.len() as u64 == count && {
+        let places = entry.shard.with(|shard| shard.compressed_slots(blocks));
+        // A slow reader.
+        for _ in 0..16 {
+            self.lane.turn().await;
+        }
+        {
             let mut copies = self.decoder.begin();
-            entry.shard.with(|shard| shard.copy_compressed_from(&places, &mut copies))
-        };
-        are_there && self.decoder.decode_into(&fetch.at, part)
+            entry.shard.with(|shard| shard.copy_compressed_from(&places, &mut copies));
+        }
+        places.len() as u64 == count && self.decoder.decode_into(&fetch.at, part)
     }
 }

@@ -6,7 +6,7 @@ use crate::admission::{Candidate, Origin, Rules};
 use crate::arena::{Header, State};
 use crate::blocks::{bits, share};
 use crate::compressed::decoder::Decoder;
-use crate::compressed::{Copied, Copies, Encoded, FoundPage, Position, Ticket};
+use crate::compressed::{Copies, Encoded, FoundPage, OldPlace, Ticket};
 use crate::planted::{Bug, planted};
 use crate::recovery::Cover;
 use alloc::vec::Vec;
@@ -352,18 +352,14 @@ impl Shard {
         })
     }
 
-    /// Planted bug: finds the compressed blocks of a fetch, to copy them in a later section.
-    pub(crate) fn compressed_places(&self, blocks: Range<u64>) -> Vec<(Position, Copied)> {
-        blocks.filter_map(|block| self.tier.place_of(block)).collect()
+    /// Planted bug: finds the slots of compressed blocks, to copy them in a later section.
+    pub(crate) fn compressed_slots(&self, blocks: Range<u64>) -> Vec<OldPlace> {
+        blocks.filter_map(|block| self.tier.slots_of(block)).collect()
     }
 
     /// Planted bug: copies blocks from where they were.
-    pub(crate) fn copy_compressed_from(
-        &self,
-        places: &[(Position, Copied)],
-        into: &mut Copies,
-    ) -> bool {
-        places.iter().all(|place| self.tier.copy_from(*place, into))
+    pub(crate) fn copy_compressed_from(&self, places: &[OldPlace], into: &mut Copies) {
+        places.iter().for_each(|place| self.tier.copy_from(place, into));
     }
 
     /// Whether the tier has this block, or is about to.
