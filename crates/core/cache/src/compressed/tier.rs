@@ -249,6 +249,12 @@ impl Tier {
         }
     }
 
+    /// Removes all blocks.
+    pub(crate) fn drop_all(&mut self) {
+        self.pending.cancel(0..u64::MAX);
+        while self.evict_oldest(None) {}
+    }
+
     /// Returns a slot that has become free.
     #[inline]
     pub(crate) fn take_released(&mut self) -> Option<u32> {

@@ -86,6 +86,12 @@ impl Shard {
         shrinks
     }
 
+    /// Drops all compressed blocks: they may differ from the backing.
+    pub(crate) fn drop_compressed(&mut self) {
+        self.tier.drop_all();
+        self.return_pages();
+    }
+
     /// Removes a block from the tier, because it is cached uncompressed.
     #[inline]
     pub(super) fn forget_compressed(&mut self, block: u64) {
