@@ -6,6 +6,7 @@ mod common;
 use block::{Block, Buf, Compress, Extent, Memory, Ram, Request, Stack, WriteMode};
 use cache::{Arena, Cache, Changes, CleanBlocks, Counters, Geometry, Settings, Shared};
 use common::geometry;
+use hotlist::Entry;
 use lane::{Lane, Prices, Random, World};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -246,6 +247,32 @@ fn compressed_blocks_stay_warm_over_a_kill() {
     assert_eq!(scene.counters().compressed_blocks, 0);
     let scene = scene.kill(SLOTS, CleanBlocks::Keep);
     assert_eq!(scene.counters().compressed_blocks, 0);
+}
+
+#[test]
+fn compressed_blocks_that_were_read_are_named_as_hot() {
+    let mut scene = scene(Compress::Lz4);
+    scene.read_all(0);
+    let named = |scene: &mut Scene| {
+        let cache = scene.cache.clone();
+        let mut blocks: Vec<u64> = scene
+            .run(async move { cache.hot_blocks().await })
+            .into_iter()
+            .map(Entry::block)
+            .collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        blocks
+    };
+    let before = named(&mut scene);
+    assert_eq!(before.len() as u64, scene.counters().blocks_held, "none was read again");
+    let cold: Vec<u64> = (0..BLOCKS).filter(|block| !before.contains(block)).take(20).collect();
+    let used = scene.counters().compressed_used;
+    cold.iter().for_each(|block| drop(scene.read(block * 8, 8)));
+    assert_eq!(scene.counters().compressed_used - used, 20);
+    let after = named(&mut scene);
+    assert!(cold.iter().all(|block| after.contains(block)), "{cold:?}");
+    assert_eq!(after.len(), before.len() + 20);
 }
 
 #[test]

@@ -638,6 +638,18 @@ impl Tier {
         self.released.push(slot);
     }
 
+    /// Maximum number of objects until now.
+    #[inline]
+    pub(crate) fn objects(&self) -> u32 {
+        self.objects.len() as u32
+    }
+
+    /// Returns those of the objects with these numbers that were read since they were stored.
+    pub(crate) fn used(&self, numbers: Range<u32>) -> impl Iterator<Item = u64> {
+        let objects = self.objects.iter().skip(numbers.start as usize).take(numbers.len());
+        objects.filter(|object| object.has(USED) && !object.has(FREE)).map(Object::block)
+    }
+
     /// The blocks in it.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = u64> {
         let objects = self.objects.iter().filter(|object| !object.has(FREE));
