@@ -117,9 +117,9 @@ pub enum Bug {
     KeepCompressed,
     /// C10: a compression is not cancelled by a change of its block.
     StoreCancelled,
-    /// C10: a compressed block is removed without a successor seeing that.
+    /// C9: a compressed block is removed without a successor seeing that.
     KeepRemovedObject,
-    /// C10: the oldest page of compressed blocks is released, and blocks of it are stored again,
+    /// C9: the oldest page of compressed blocks is released, and blocks of it are stored again,
     /// without a successor seeing that.
     KeepMovedObject,
     /// C4: a compressed block is published before its bytes, and their check is not compared.

@@ -83,7 +83,7 @@ fn some_planted_bugs_are_found() {
     }
 }
 
-/// What was compressed is found after kills, and what is read from there is judged.
+/// Compressed blocks are found after kills, and judged where they are read.
 #[test]
 fn compressed_blocks_outlive_kills() {
     let engine = honest();

@@ -22,9 +22,9 @@ const OBJECTS_PER_SLOT: u32 = 2;
 /// Slots that usually become free at a time.
 const RELEASED_ROOM: usize = 64;
 
-/// Whether it was read since it was stored.
+/// It was read since it was stored.
 const USED: u8 = 1;
-/// It was taken over: nobody has compared its bytes with their check.
+/// It was taken over, and its bytes were not compared with their check.
 const UNVERIFIED: u8 = 2;
 /// There is no object.
 const FREE: u8 = 4;

@@ -8,8 +8,9 @@ use hotlist::Entry;
 
 impl Cache {
     /// Returns the whole blocks of the volume that are cached, each with its heat among the blocks
-    /// of its shard. Compressed blocks are among them if they were read since they were compressed. A part of a block at the volume's end is left out: a list names whole blocks.
-    /// Takes short sections, and lets other tasks of the lane run after each.
+    /// of its shard. Compressed blocks are among them if they were read since they were compressed.
+    /// A part of a block at the volume's end is left out: a list names whole blocks. Takes short
+    /// sections, and lets other tasks of the lane run after each.
     pub async fn hot_blocks(&self) -> Vec<Entry> {
         let (lane, shared) = (&self.0.lane, &self.0.shared);
         let slots = shared.geometry.slots_per_shard();

@@ -356,7 +356,8 @@ impl Shard {
         }
         // After all versions that may be newer.
         self.recover_clean(&kept, &ranges);
-        self.recover_compressed(pages, &ranges);
+        let keeps_zeroed = planted(Bug::KeepUnderZeros);
+        self.recover_compressed(pages, |position| ranges.covers(position) && !keeps_zeroed);
         if planted(Bug::ReleaseRecovered) {
             self.forget_all(gauges);
         }

@@ -8,7 +8,6 @@ use crate::blocks::{bits, share};
 use crate::compressed::decoder::Decoder;
 use crate::compressed::{Copies, Encoded, FoundPage, OldPlace, Ticket};
 use crate::planted::{Bug, planted};
-use crate::recovery::Cover;
 use alloc::vec::Vec;
 use block::Extent;
 use core::ops::Range;
@@ -140,17 +139,18 @@ impl Shard {
     }
 
     /// Takes over the compressed blocks in these pages, except those of which a version was taken
-    /// over. Called after all of these.
-    pub(crate) fn recover_compressed(&mut self, found: Vec<FoundPage>, ranges: &Cover) {
+    /// over. Called after all of these. `is_zeroed`: whether a range of zeros covers this position.
+    pub(crate) fn recover_compressed(
+        &mut self,
+        found: Vec<FoundPage>,
+        is_zeroed: impl Fn(u64) -> bool,
+    ) {
         if found.is_empty() {
             return;
         }
         self.open_tier();
         self.tier.restore(found);
-        let is_older = |block: &u64| {
-            let is_zeroed = ranges.covers(self.position_of(*block));
-            self.holds(*block) || is_zeroed && !planted(Bug::KeepUnderZeros)
-        };
+        let is_older = |block: &u64| self.holds(*block) || is_zeroed(self.position_of(*block));
         let older: Vec<u64> = self.tier.blocks().filter(is_older).collect();
         older.into_iter().for_each(|block| self.tier.forget(block));
         self.return_pages();

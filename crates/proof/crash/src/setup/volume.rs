@@ -67,7 +67,10 @@ impl Dice {
             return;
         }
         let engine = &mut setup.engine;
-        engine.compress = Compress::Lz4;
+        engine.compress = match cache::HAS_ZSTD && self.0.one_in(2) {
+            true => Compress::Zstd,
+            false => Compress::Lz4,
+        };
         // Half of the slots have compressed blocks, and a block takes two pages with its head.
         engine.shards = self.pick(&[1, 1, engine.shards.min(2)]);
         engine.slots = engine.shards * self.number_between(7, 11);
