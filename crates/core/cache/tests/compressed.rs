@@ -4,13 +4,14 @@
 mod common;
 
 use block::{Block, Buf, Compress, Extent, Memory, Ram, Request, Stack, WriteMode};
-use cache::{Arena, Cache, Changes, CleanBlocks, Counters, Geometry, Settings, Shared};
+use cache::{Arena, Cache, Changes, CleanBlocks, Counters, Geometry, Settings, Shared, State};
 use common::geometry;
 use hotlist::Entry;
 use lane::{Lane, Prices, Random, World};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 const GRAIN: u32 = 512;
 const BLOCK_BYTES: usize = 4096;
@@ -247,6 +248,25 @@ fn compressed_blocks_stay_warm_over_a_kill() {
     assert_eq!(scene.counters().compressed_blocks, 0);
     let scene = scene.kill(SLOTS, CleanBlocks::Keep);
     assert_eq!(scene.counters().compressed_blocks, 0);
+}
+
+#[test]
+fn damaged_objects_of_an_earlier_process_are_read_from_the_backing() {
+    let mut scene = scene(Compress::Lz4);
+    scene.read_all(0);
+    let geometry = *scene.shared.geometry();
+    let arena = Arena::from_memory(scene.memory.clone(), &geometry, GRAIN);
+    let slots = geometry.slots + geometry.slots_spare;
+    let free = |slot: &u32| arena.header(*slot).state == State::Free;
+    for slot in (0..geometry.slots).filter(free) {
+        // A bit in the middle of the page, which is in an object.
+        let page = scene.memory.bytes() - (slots - slot) as usize * BLOCK_BYTES;
+        scene.memory.word(page + BLOCK_BYTES / 2).fetch_xor(1 << 33, Ordering::Relaxed);
+    }
+    let mut scene = scene.kill(SLOTS, CleanBlocks::Keep);
+    assert!(scene.counters().compressed_blocks > u64::from(SLOTS) / 4);
+    scene.read_all(0);
+    assert!(scene.counters().compressed_used > u64::from(SLOTS) / 8);
 }
 
 #[test]
