@@ -11,15 +11,13 @@
 //! released before it is durable, so that recovery after another crash finds the same again.
 
 mod clean;
-#[cfg(test)]
-mod pages_tests;
+mod pages;
 #[cfg(test)]
 mod tests;
 
 pub use clean::CleanBlocks;
 
 use crate::BLOCK_SECTORS;
-use crate::arena::pages::PageMark;
 use crate::arena::superblock::{Condition, Unrecoverable};
 use crate::arena::{Arena, ExtentHeader, Header, State};
 use crate::backing::health::Health;
@@ -35,7 +33,7 @@ use crate::spread::Spread;
 use crate::stats::volume::VolumeStats;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use block::{Compress, Error, Kind};
+use block::{Error, Kind};
 use core::ops::Range;
 
 const FAILED_BEFORE: Error = Error::new(
@@ -93,13 +91,7 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     resize(shared.arena, &geometry)?;
     forget_durable(shared.arena, &geometry);
     shared.arena.note_none_durable();
-    let keeps_pages = clean == CleanBlocks::Keep
-        && shared.arena.keeps_pages()
-        && shared.settings.compress() != Compress::Off;
-    if !keeps_pages {
-        // From here on the process before has left none, whatever it was.
-        shared.arena.drop_pages(&geometry);
-    }
+    let keeps_pages = pages::keep(shared, clean);
     let mut recovered_epochs = RecoveredEpochs::find(shared.arena, &geometry);
     if planted(Bug::MergeRecovered) {
         recovered_epochs.closed = recovered_epochs.closed.min(1);
@@ -319,13 +311,8 @@ impl Shard {
                     held.push((slot, header));
                 }
                 Some(header) if clean.keeps(&header) => kept.push(slot),
-                Some(header) if keeps_pages && header.state == State::Free => {
-                    match self.arena().page(self.number(slot)) {
-                        Some(PageMark { number, first }) => {
-                            pages.push(FoundPage { slot, number, first });
-                        }
-                        None => self.recover_free(slot),
-                    }
+                Some(header) if header.state == State::Free => {
+                    pages.extend(self.recover_page(slot, keeps_pages));
                 }
                 Some(_) => self.recover_free(slot),
                 None => {

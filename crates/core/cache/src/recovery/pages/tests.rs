@@ -1,9 +1,8 @@
-//! Pages of the compressed tier at a takeover: which of their objects are taken over.
-
 use super::*;
-use crate::arena::{Clean, State};
+use crate::arena::{Arena, Clean, ExtentHeader, Header, State};
 use crate::compressed::{Encoded, Tier};
 use crate::epochs::PAGES;
+use crate::geometry::Geometry;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use alloc::sync::Arc;
