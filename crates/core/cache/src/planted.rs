@@ -119,6 +119,17 @@ pub enum Bug {
     StoreCancelled,
     /// C10: an observer's read returns what the backing had before a change.
     ObserveBelow,
+    /// C9: a compressed block is removed without a successor seeing that.
+    KeepRemovedObject,
+    /// C9: the oldest page of compressed blocks is released, and blocks of it are stored again,
+    /// without a successor seeing that.
+    KeepMovedObject,
+    /// C4: a compressed block is published before its bytes, and their check is not compared.
+    PublishTornObject,
+    /// C4: the length of a compressed block is too short: the next one is stored over its end.
+    ShortObject,
+    /// C4: a read copies a compressed block from the slot where it was in an earlier section.
+    ReadMovedObject,
     /// C9: clean blocks are kept although something else may have written to the backing.
     KeepOverForeignWrite,
     /// C9: a clean block is kept that could still be read while a write-through of it was in
@@ -202,7 +213,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 90] = [
+    pub const ALL: [Bug; 95] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -256,6 +267,11 @@ impl Bug {
         Bug::KeepCompressed,
         Bug::StoreCancelled,
         Bug::ObserveBelow,
+        Bug::KeepRemovedObject,
+        Bug::KeepMovedObject,
+        Bug::PublishTornObject,
+        Bug::ShortObject,
+        Bug::ReadMovedObject,
         Bug::KeepOverForeignWrite,
         Bug::KeepUnderWriteThrough,
         Bug::PublishBeforeFetch,

@@ -23,8 +23,8 @@ use crate::recovery::{self, CleanBlocks, ORDER_IN_DOUBT};
 use crate::rescue::Rescue;
 use crate::sampling::{CurveReport, HintsReport, PolicyReport, Sampling};
 use crate::settings::{Live, Settings, limits_above};
-use crate::shard::Checked;
 use crate::shard::shards::{ShardEntry, Shards};
+use crate::shard::{Checked, Shard};
 use crate::stats::counters::Counters;
 use crate::stats::latencies::Histograms;
 use crate::stats::volume::VolumeStats;
@@ -534,7 +534,8 @@ impl Shared {
     /// discard of dirty data is in progress: the discard clears the error itself.
     pub fn clear_error(&self) {
         if self.arena.has_lost_flush() {
-            self.shards.iter().for_each(|entry| self.drop_held(entry));
+            let has_unheld = self.arena.has_unheld();
+            self.shards.iter().for_each(|entry| self.drop_held(entry, has_unheld));
         }
         if self.epochs.peek(|epochs| self.backing.health.clear(epochs)) {
             self.gauges.request_room();
@@ -543,11 +544,16 @@ impl Shared {
     }
 
     /// Drops the held copies of a shard, slice by slice, so that reads show the backing as it is.
-    pub(crate) fn drop_held(&self, entry: &ShardEntry) {
+    /// `has_unheld`: changes without a held copy may be lost, too. Their copies look like those of
+    /// other clean blocks, so all clean blocks are dropped.
+    pub(crate) fn drop_held(&self, entry: &ShardEntry, has_unheld: bool) {
         let (slots, most) = (self.geometry.slots_per_shard(), self.geometry.slice_blocks);
         for first in (0..slots).step_by(most as usize) {
             let slice = first..(first + most).min(slots);
-            entry.shard.peek(|shard| shard.drop_held(&self.gauges, slice));
+            entry.shard.peek(|shard| shard.drop_held(&self.gauges, slice, has_unheld));
+        }
+        if has_unheld {
+            entry.shard.peek(Shard::drop_compressed);
         }
     }
 

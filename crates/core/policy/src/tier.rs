@@ -11,10 +11,17 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bytes of a page, which is a slot.
-const PAGE_BYTES: u32 = 4096;
+/// Bytes of a page, which is a slot, without its seal.
+const PAGE_BYTES: u32 = 4096 - 8;
+/// Bytes of an object's head and check.
+const HEAD_BYTES: u32 = 12;
 /// Maximum number of objects, for each slot of the shard.
 const OBJECTS_PER_SLOT: u32 = 2;
+
+/// Returns the bytes that an object takes, with its head.
+const fn object_bytes(bytes: u32) -> u32 {
+    (HEAD_BYTES + bytes).next_multiple_of(8)
+}
 
 /// A compressed block.
 #[derive(Clone, Copy)]
@@ -118,6 +125,7 @@ impl Tier {
 
     /// Whether an object of this many bytes needs another page first.
     pub(crate) fn needs_page(&self, bytes: u32) -> bool {
+        let bytes = object_bytes(bytes);
         let ahead =
             self.oldest.wrapping_add(self.pages.len() as u32).wrapping_sub(self.cursor_page);
         self.pages.is_empty()
@@ -146,7 +154,8 @@ impl Tier {
             self.advance();
         }
         let (page, at) = (self.cursor_page, self.cursor);
-        let near = bytes.min(PAGE_BYTES - at);
+        let whole = object_bytes(bytes);
+        let near = whole.min(PAGE_BYTES - at);
         self.cursor = at + near;
         let key = self.table.insert(hash);
         let next = self.page(page).first;
@@ -163,10 +172,10 @@ impl Tier {
         self.object_of[key as usize] = number;
         let first = self.page(page);
         (first.first, first.live) = (number, first.live + 1);
-        if near < bytes {
+        if near < whole {
             self.advance();
             self.page(self.cursor_page).live += 1;
-            self.cursor = bytes - near;
+            self.cursor = whole - near;
         }
         self.held += 1;
     }
@@ -243,7 +252,7 @@ impl Tier {
         self.table.remove(object.key);
         self.held -= 1;
         self.objects[number as usize].is_dead = true;
-        if u32::from(object.at) + u32::from(object.bytes) > PAGE_BYTES {
+        if u32::from(object.at) + object_bytes(object.bytes.into()) > PAGE_BYTES {
             let next = object.page.wrapping_add(1);
             self.page(next).live -= 1;
             self.release_if_dead(next);

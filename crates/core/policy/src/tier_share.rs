@@ -28,10 +28,10 @@ impl TierShare {
     }
 
     /// Returns the number of slots that are kept free, in a shard of this number: so that misses
-    /// need not wait until a block is compressed.
+    /// need not wait until a block is compressed. A page that an object needs is one of them.
     #[inline]
     pub fn free_wanted(self, slots: u32) -> u32 {
-        if self.percent == 0 { 0 } else { (slots / FREE_ONE_IN).clamp(1, FREE_MAX) }
+        if self.percent == 0 { 0 } else { (slots / FREE_ONE_IN).clamp(2, FREE_MAX) }
     }
 
     /// The share as a number, for [`TierShare::from_bits`].

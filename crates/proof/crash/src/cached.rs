@@ -3,8 +3,8 @@
 use crate::midway;
 use crate::setup::Setup;
 use crate::subject::{
-    self, Admission, Changing, Connection, Discarding, Fence, Hinting, Observing, Process, Subject,
-    Warming,
+    self, Admission, Changing, Connection, Discarding, Fence, Hinting, Objects, Observing, Process,
+    Subject, Warming,
 };
 use block::{Block, Buf, Extent, Limits, Memory, Stack, WriteMode};
 use cache::planted::{self, Admitted, Bug};
@@ -305,6 +305,11 @@ impl Process for Running {
 
     fn closed_epochs(&self) -> u32 {
         self.shared.closed_epochs()
+    }
+
+    fn objects(&self) -> Objects {
+        let counters = self.shared.counters(0);
+        Objects { found: counters.compressed_retained, read: counters.compressed_used }
     }
 
     fn buffers(&self) -> bool {

@@ -244,7 +244,9 @@ fn changes(setup: &Setup, random: &mut Random) -> Changes {
         changes.flush_target_ns = Some([0, 300_000, 1_000_000][random.below(3) as usize]);
     }
     if setup.engine.compress != Compress::Off {
-        changes.compress = Some([Compress::Off, Compress::Lz4][random.below(2) as usize]);
+        let choices = [Compress::Off, Compress::Lz4, Compress::Zstd];
+        let count = if cache::HAS_ZSTD { 3 } else { 2 };
+        changes.compress = Some(choices[random.below(count) as usize]);
     }
     changes
 }

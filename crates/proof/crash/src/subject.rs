@@ -107,6 +107,15 @@ pub trait Subject: Sync {
     }
 }
 
+/// Numbers of compressed blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Objects {
+    /// Blocks found in the memory of the process before.
+    pub found: u64,
+    /// Reads of compressed blocks.
+    pub read: u64,
+}
+
 /// A discard of dirty data, in progress.
 pub type Discarding = Pin<Box<dyn Future<Output = bool>>>;
 
@@ -204,6 +213,11 @@ pub trait Process {
     /// Returns the number of epochs that are closed and not durable now.
     fn closed_epochs(&self) -> u32 {
         0
+    }
+
+    /// Returns the numbers of compressed blocks that it has found and read.
+    fn objects(&self) -> Objects {
+        Objects::default()
     }
 
     /// Whether the promises of a write buffer apply to it: C6, C11, C12.

@@ -1,7 +1,8 @@
 //! The engine in the laboratory, as a short test: `cargo xtask crash` runs for any time, optimized,
 //! and `cargo xtask crash --bugs` tests every planted bug.
 
-use crash::{HuntOptions, Scale, history, honest, hunt, seed_of};
+use block::Compress;
+use crash::{HuntOptions, Scale, Setup, history, honest, hunt, seed_of};
 
 fn scale_of(number: u64) -> Scale {
     if number.is_multiple_of(4) { Scale::Exhaustive } else { Scale::Swarm }
@@ -80,4 +81,24 @@ fn some_planted_bugs_are_found() {
         let found = hunt(bug.as_ref(), options, |_| ());
         assert!(found.failure.is_some(), "{name} was not found");
     }
+}
+
+/// Compressed blocks are found after kills, and judged where they are read.
+#[test]
+fn compressed_blocks_outlive_kills() {
+    let engine = honest();
+    let (mut found, mut read) = (0, 0);
+    for number in 0..64 {
+        let seed = seed_of(6, number);
+        if Setup::new(seed, Scale::Swarm).engine.compress == Compress::Off {
+            continue;
+        }
+        let outcome = history(engine.as_ref(), seed, Scale::Swarm, false);
+        if let Some(failure) = outcome.failure {
+            panic!("{}\n{}", failure.finding, failure.reproduction(None));
+        }
+        found += outcome.tally.objects_found;
+        read += outcome.tally.objects_read;
+    }
+    assert!(found > 100 && read > 100, "{found} were found, and {read} read");
 }

@@ -44,12 +44,13 @@ impl Shard {
         }
     }
 
-    /// Drops the held copies among these slots: a flush has failed, and the data that they show may
-    /// be lost.
-    pub(crate) fn drop_held(&mut self, gauges: &Gauges, slots: Range<u32>) {
+    /// Drops the held copies among these slots, or all clean copies: a flush has failed, and the
+    /// data that they show may be lost.
+    pub(crate) fn drop_held(&mut self, gauges: &Gauges, slots: Range<u32>, are_all: bool) {
         for slot in slots {
             let header = self.header(slot);
-            if !header.is_unanswered() && self.arena.is_unflushed(&header) {
+            let is_lost = self.arena.is_unflushed(&header) || are_all;
+            if header.state == State::Clean && !header.is_unanswered() && is_lost {
                 self.note_lost_copy(&header);
                 self.retire(gauges, slot, &header);
             }

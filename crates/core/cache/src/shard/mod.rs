@@ -156,10 +156,11 @@ impl Shard {
         geometry: &Geometry,
     ) -> Shard {
         let slots = geometry.slots_per_shard();
-        let tier = Tier::new(geometry, arena.slot_bytes());
+        let base = geometry.first_slot(number);
+        let tier = Tier::new(geometry, arena.clone(), base);
         let mut shard = Shard {
             arena,
-            base: geometry.first_slot(number),
+            base,
             slots,
             run_blocks: geometry.run_blocks,
             region_blocks: u64::from(geometry.region_blocks),

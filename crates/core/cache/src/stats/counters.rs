@@ -145,6 +145,8 @@ counters! {
     count compressed_used: "blocks",
     /// Evicted blocks that were stored in the compressed tier.
     count compressed_stored: "blocks",
+    /// Compressed blocks taken over from the process before.
+    count compressed_retained: "blocks",
     /// Evicted blocks that did not become small enough by compression.
     count compressed_refused: "blocks",
     /// Evicted blocks that were not compressed, because blocks near them did not become small

@@ -186,6 +186,11 @@ impl Arena {
         self.must_outlive_process(false)
     }
 
+    /// Whether a change is neither durable nor held in memory.
+    pub(crate) fn has_unheld(&self) -> bool {
+        self.flush_note().has_unheld()
+    }
+
     /// Returns the stamp for a copy of data that was written to the backing by now.
     pub(crate) fn round_stamp(&self) -> u32 {
         STAMPED | self.flush_note().round() as u32

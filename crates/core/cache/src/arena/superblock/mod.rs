@@ -206,7 +206,7 @@ impl Arena {
         }
     }
 
-    fn load_word(&self, offset: usize) -> u64 {
+    pub(super) fn load_word(&self, offset: usize) -> u64 {
         self.memory().word(offset).load(Ordering::Acquire)
     }
 
