@@ -62,7 +62,7 @@ fn read_map(path: &Path) -> Result<ClassMap, Error> {
             MapError::Unsorted(index) => {
                 (index, "begins before the end of an earlier line; sort the lines")
             }
-            MapError::Beyond(index) => (index, "ends behind the largest block of a trace"),
+            MapError::Beyond(index) => (index, "ends behind the largest block of a map"),
             MapError::Class(index, _) => (index, "has no such class"),
             MapError::TooMany => (EXTENTS_MAX, "is one extent too many"),
         };
