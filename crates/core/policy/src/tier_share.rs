@@ -64,6 +64,6 @@ mod tests {
         let half = TierShare { percent: 50, stores_rejected: false };
         assert_eq!((TierShare::NONE.pages_max(1000), half.pages_max(1001)), (0, 500));
         assert_eq!(TierShare::NONE.free_wanted(1 << 20), 0);
-        assert_eq!([1, 1024, 1 << 20].map(|slots| half.free_wanted(slots)), [1, 8, 256]);
+        assert_eq!([1, 1024, 1 << 20].map(|slots| half.free_wanted(slots)), [2, 8, 256]);
     }
 }

@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn lines_are_extents_with_classes_by_name_or_number() {
-        let map = parsed(b"# a disk\n0 10 metadata\n\n10 5 15 # a rule's class\n 100\t7  free\r\n");
+        let map = parsed(b"# a disk\n0 10 metadata\n\n10 5 15 # a rule's class\n 100\t7  free-space\r\n");
         let map = map.expect("a map");
         let of = |block| map.class_of(block);
         assert_eq!([of(9), of(10), of(15), of(106), of(107)], [2, 15, 0, 1, 0]);
@@ -118,15 +118,15 @@ mod tests {
     #[test]
     fn the_wrong_line_is_named() {
         for (text, line, why) in [
-            ("0 10 metadata\n5 1 free\n", 2, "sort the lines"),
-            ("# x\n\n0 0 free\n", 3, "at least one block"),
+            ("0 10 metadata\n5 1 free-space\n", 2, "sort the lines"),
+            ("# x\n\n0 0 free-space\n", 3, "at least one block"),
             ("0 10 film\n", 1, "there is no class 'film'"),
             ("0 10 16\n", 1, "there is no class '16'"),
             ("0 10\n", 1, "write FIRST_BLOCK"),
-            ("0 10 free 3\n", 1, "write FIRST_BLOCK"),
-            ("-1 10 free\n", 1, "'-1' is not a number"),
-            ("0 4294967296 free\n", 1, "'4294967296' is not a number"),
-            ("281474976710656 1 free\n", 1, "behind the largest block"),
+            ("0 10 free-space 3\n", 1, "write FIRST_BLOCK"),
+            ("-1 10 free-space\n", 1, "'-1' is not a number"),
+            ("0 4294967296 free-space\n", 1, "'4294967296' is not a number"),
+            ("281474976710656 1 free-space\n", 1, "behind the largest block"),
         ] {
             let message = parsed(text.as_bytes()).expect_err("it is wrong");
             let place = format!(", line {line}: ");
