@@ -42,8 +42,9 @@ struct Object {
 /// A slot with objects.
 struct Page {
     has_slot: bool,
-    /// The last stored object that begins here.
+    /// The first and the last stored object that begin here.
     first: u32,
+    last: u32,
     /// Live objects that have bytes here.
     live: u32,
 }
@@ -132,10 +133,13 @@ impl Tier {
             || u64::from(ahead) * u64::from(PAGE_BYTES) < u64::from(self.cursor + bytes)
     }
 
+    fn has_object(&self) -> bool {
+        self.free != NIL || self.objects.len() < self.objects_max as usize
+    }
+
     /// Whether another object can be stored only if one is dropped.
     pub(crate) fn is_full(&self) -> bool {
-        let has_object = self.free != NIL || self.objects.len() < self.objects_max as usize;
-        !has_object || self.pages.len() as u32 + 2 > self.pages_max
+        !self.has_object() || self.pages.len() as u32 + 2 > self.pages_max
     }
 
     /// Adds a slot.
@@ -143,13 +147,13 @@ impl Tier {
         if self.pages.is_empty() {
             (self.oldest, self.cursor) = (self.cursor_page, 0);
         }
-        self.pages.push_back(Page { has_slot: true, first: NIL, live: 0 });
+        self.pages.push_back(Page { has_slot: true, first: NIL, last: NIL, live: 0 });
         self.pages_held += 1;
     }
 
     /// Stores a block that it does not have. There must be room.
     pub(crate) fn store(&mut self, hash: Hash, bytes: u32) {
-        debug_assert!(!self.needs_page(bytes) && !self.is_full() && bytes > 0);
+        debug_assert!(!self.needs_page(bytes) && self.has_object() && bytes > 0);
         if self.cursor == PAGE_BYTES {
             self.advance();
         }
@@ -158,11 +162,10 @@ impl Tier {
         let near = whole.min(PAGE_BYTES - at);
         self.cursor = at + near;
         let key = self.table.insert(hash);
-        let next = self.page(page).first;
         let number = self.take_object(Object {
             hash,
             page,
-            next,
+            next: NIL,
             key,
             at: at as u16,
             bytes: bytes as u16,
@@ -171,7 +174,12 @@ impl Tier {
         });
         self.object_of[key as usize] = number;
         let first = self.page(page);
-        (first.first, first.live) = (number, first.live + 1);
+        first.live += 1;
+        let before = core::mem::replace(&mut first.last, number);
+        match before {
+            NIL => first.first = number,
+            before => self.objects[before as usize].next = number,
+        }
         if near < whole {
             self.advance();
             self.page(self.cursor_page).live += 1;

@@ -108,7 +108,8 @@ mod tests {
 
     #[test]
     fn lines_are_extents_with_classes_by_name_or_number() {
-        let map = parsed(b"# a disk\n0 10 metadata\n\n10 5 15 # a rule's class\n 100\t7  free-space\r\n");
+        let map =
+            parsed(b"# a disk\n0 10 metadata\n\n10 5 15 # a rule's class\n 100\t7  free-space\r\n");
         let map = map.expect("a map");
         let of = |block| map.class_of(block);
         assert_eq!([of(9), of(10), of(15), of(106), of(107)], [2, 15, 0, 1, 0]);
