@@ -197,6 +197,7 @@ impl TierShard {
             }
             self.tier.store(*hash, *bytes);
         }
+        self.return_pages();
         self.again = again;
         turned
     }

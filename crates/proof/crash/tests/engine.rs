@@ -48,6 +48,14 @@ fn a_change_that_a_stall_has_left_behind_reaches_no_disk() {
     assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
 }
 
+/// A page of compressed blocks was filled and had no live one: its slot was free only after the
+/// next change of the tier.
+#[test]
+fn a_page_without_a_live_block_is_free_at_once() {
+    let seed = 0x6fc0_6fe7_b836_45cd;
+    assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
+}
+
 /// An operator discarded dirty data that a change of a part of a block had read and wrote again:
 /// the oracle took the disk's version, which the discard had uncovered, for a certain one.
 #[test]

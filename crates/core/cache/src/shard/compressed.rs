@@ -231,7 +231,8 @@ impl Shard {
         }
         self.tier.store(&encoded.of_block(block), encoded.data);
         self.counters.compressed_stored.add(1);
-        self.count_tier();
+        // The page before it may have been filled, without a live object.
+        self.return_pages();
     }
 
     /// Makes room for an object of this many bytes. Returns false if there is none.
@@ -275,6 +276,7 @@ impl Shard {
             }
             self.tier.store(&object, data);
         }
+        self.return_pages();
         self.turned = again;
         turned
     }
