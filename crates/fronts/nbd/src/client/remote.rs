@@ -10,8 +10,8 @@
 //! requests is in flight; others wait in the order of their arrival. When the connection breaks,
 //! the requests in flight and all later ones fail; it is not reopened ([`super::Link`] does that).
 
+use super::connected::Connected;
 use super::remote_limits::limits;
-use super::shared::Connected;
 use super::stretches::stretches;
 use super::{Agreed, Event as Reply, Replies, UnderWay};
 use crate::codec::*;

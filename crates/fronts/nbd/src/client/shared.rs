@@ -1,11 +1,11 @@
 //! The state of an export that all lanes share, and the way to its server.
 
 use super::Agreed;
+use super::connected::{Connected, Connections};
 use super::remote::NONSENSE;
 use super::remote_limits::limits;
 use super::writing::Writing;
 use block::{Error, Kind, Limits, LinkState, SECTOR, Wire};
-use lane::atomic::{AtomicUsize, Ordering};
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -63,8 +63,7 @@ pub struct LinkShared {
     /// None: it is only read.
     writing: Option<Arc<Writing>>,
     state: Arc<LinkState>,
-    /// Number of connections of all lanes that have not ended.
-    connected: AtomicUsize,
+    connections: Connections,
 }
 
 impl LinkShared {
@@ -82,8 +81,8 @@ impl LinkShared {
     /// `notice_ns` after a cut at the latest.
     pub fn open(agreed: Agreed, writing: Option<Arc<Writing>>, notice_ns: u64) -> Arc<LinkShared> {
         let state = Arc::new(LinkState::new(notice_ns));
-        let connected = AtomicUsize::new(0);
-        Arc::new(LinkShared { agreed, damage: OnceLock::new(), writing, state, connected })
+        let connections = Connections::default();
+        Arc::new(LinkShared { agreed, damage: OnceLock::new(), writing, state, connections })
     }
 
     /// Returns the limits of the device.
@@ -108,18 +107,18 @@ impl LinkShared {
     }
 
     /// Counts a connection, until the result is dropped: the link is up.
-    pub(super) fn count_connection(self: &Arc<Self>, now_ns: u64) -> Connected {
-        self.connected.fetch_add(1, Ordering::SeqCst);
+    pub(super) fn count_connection(&self, now_ns: u64) -> Connected {
+        let connected = self.connections.count();
         self.state.note_up(now_ns);
-        Connected(self.clone())
+        connected
     }
 
     /// Notes that an attempt to connect has failed. The link is lost, unless other connections are
     /// there. `is_needed`: they cannot take the place of this one.
     pub(super) fn note_failed_attempt(&self, is_needed: bool, now_ns: u64) {
-        match self.connected.load(Ordering::SeqCst) {
-            1.. if !is_needed => self.state.note_up(now_ns),
-            _ => self.state.note_lost(now_ns),
+        match self.connections.are_there() && !is_needed {
+            true => self.state.note_up(now_ns),
+            false => self.state.note_lost(now_ns),
         }
     }
 
@@ -143,14 +142,5 @@ impl LinkShared {
             Damage::Nonsense => NONSENSE,
             Damage::Changed { .. } => CHANGED,
         })
-    }
-}
-
-/// A connection that has not ended.
-pub(super) struct Connected(Arc<LinkShared>);
-
-impl Drop for Connected {
-    fn drop(&mut self) {
-        self.0.connected.fetch_sub(1, Ordering::SeqCst);
     }
 }
