@@ -9,6 +9,8 @@ import heapq
 import os
 import selectors
 import socket
+import ssl
+import subprocess
 import time
 
 import newstyle
@@ -44,7 +46,12 @@ class Link:
     def __init__(self, disk, connection):
         self.disk = disk
         self.socket = connection
-        self.protocol = newstyle.Connection(len(disk.cache.image), disk.flags)
+        needs_tls = disk.tls is not None
+        self.protocol = newstyle.Connection(len(disk.cache.image), disk.flags, needs_tls)
+        # The session, once there is one, and encrypted bytes from and to the client.
+        self.session = None
+        self.encrypted, self.to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.outgoing = bytearray()
         connection.setblocking(False)
         disk.selector.register(connection, selectors.EVENT_READ, self.move)
 
@@ -57,6 +64,7 @@ class Link:
             if self in self.disk.links:
                 self._send()
         except (OSError, newstyle.Ended):
+            # An error of TLS is one of the system's.
             self.end()
 
     def _receive(self):
@@ -66,14 +74,45 @@ class Link:
             return
         if not received:
             raise newstyle.Ended
-        for command in self.protocol.feed(received):
+        for command in self.protocol.feed(self._decrypt(received)):
             if command.kind in newstyle.SERVED:
                 self.disk.begin(ExportRequest(self, command))
             else:
                 self.protocol.reply(command.cookie, errno.EINVAL)
 
+        if self.protocol.starts_tls and self.session is None:
+            # The answer to the option goes out as it is.
+            self.socket.sendall(self.protocol.to_send)
+            self.protocol.to_send.clear()
+            context, buffers = self.disk.tls, (self.encrypted, self.to_send)
+            self.session = context.wrap_bio(*buffers, server_side=True)
+
+    def _decrypt(self, received):
+        """Returns the bytes of the protocol in what has been received."""
+        if self.session is None:
+            return received
+        self.encrypted.write(received)
+        plain = bytearray()
+        try:
+            self.session.do_handshake()
+            while part := self.session.read(BUFFER_SIZE):
+                plain += part
+        except ssl.SSLWantReadError:
+            pass
+        return bytes(plain)
+
+    def _outgoing(self):
+        """Returns the bytes to send; what the kernel takes of them is removed by the caller."""
+        if self.session is None:
+            return self.protocol.to_send
+        if self.protocol.to_send:
+            self.session.write(self.protocol.to_send)
+            self.protocol.to_send.clear()
+        self.outgoing += self.to_send.read()
+        return self.outgoing
+
     def _send(self):
-        waiting = self.protocol.to_send
+        waiting = self._outgoing()
         while waiting:
             try:
                 del waiting[: self.socket.send(waiting)]
@@ -109,6 +148,7 @@ class ExportDisk(Disk):
         self.flags = newstyle.SENDS_FLUSH | newstyle.SEVERAL | newstyle.SENDS_FUA
         for flag in (newstyle.SENDS_TRIM, newstyle.SENDS_ZEROES):
             self.flags |= flag if self.choice.random() < 0.8 else 0
+        self.tls = context_of(path)
         self.links = []
         # Connections that are still open and carry nothing, each with the time of its end.
         self.silent = []
@@ -171,12 +211,49 @@ class ExportDisk(Disk):
         super().cut()
 
 
+def certificates_of(path):
+    """Returns the directory of the certificates of a server at this socket."""
+    return f"{path}-pki"
+
+
+def context_of(path):
+    """Returns how a server at this socket encrypts; None if it has no certificates."""
+    directory = certificates_of(path)
+    if not os.path.exists(directory):
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{directory}/server-cert.pem", f"{directory}/server-key.pem")
+    return context
+
+
+def issue(directory):
+    """Makes an authority and a certificate of it for localhost."""
+    os.mkdir(directory)
+
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
+
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    request = ["req", "-x509", "-days", "30", *key]
+    authority = ["-keyout", "ca-key.pem", "-out", "ca-cert.pem", "-subj", "/CN=checker"]
+    openssl(*request, *authority)
+    server = ["-keyout", "server-key.pem", "-out", "server-cert.pem", "-subj", "/CN=localhost"]
+    signed = ["-CA", "ca-cert.pem", "-CAkey", "ca-key.pem"]
+    names = ["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=CA:FALSE"]
+    openssl(*request, *server, *signed, *names)
+
+
 class RemoteExport(Remote):
     """The export and its disk, for their owner."""
 
-    def __init__(self, directory, *disk):
+    def __init__(self, is_encrypted, directory, *disk):
         path = os.path.join(directory, "export")
         self.backing = f"nbd+unix:///?socket={path}"
+        if is_encrypted:
+            pki = certificates_of(path)
+            issue(pki)
+            parameters = f"socket={path}&tls-certificates={pki}&tls-hostname=localhost"
+            self.backing = f"nbds+unix:///?{parameters}"
         super().__init__(os.path.abspath(__file__), path, directory, *disk)
 
 

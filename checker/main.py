@@ -56,6 +56,7 @@ def parse():
     option("--device", action="store_true", help="only attached devices, wherever possible")
     option("--nbd", action="store_true", help="only clients over NBD")
     option("--export", action="store_true", help="only disks that are exports over NBD")
+    option("--tls", action="store_true", help="with --export: over TLS")
     option("--liar", choices=LIARS, default="none", help="break the set-up: it must be found")
     option("--keep-going", action="store_true", help="go on after a violation")
     option("--if-possible", action="store_true", help="status 0 where a tool is missing")
@@ -78,7 +79,7 @@ def parse():
 def main():
     """Runs volumes until the time is over, enough was done, or a promise was not kept."""
     options = parse()
-    if missing := missing_tool():
+    if missing := missing_tool(options):
         if options.if_possible:
             print(f"skipped: the independent checker: {missing}")
             return 0
@@ -108,8 +109,10 @@ def main():
     return 1 if violations else 0
 
 
-def missing_tool():
+def missing_tool(options):
     """Returns a message about something that this machine lacks, or nothing."""
+    if options.tls and shutil.which("openssl") is None:
+        return "there is no openssl; install openssl"
     if importlib.util.find_spec("nbd") is None:
         return "Python has no module nbd; install python3-libnbd"
     if shutil.which("fusermount3") is None:

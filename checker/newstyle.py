@@ -17,8 +17,8 @@ _OPTION_REPLY = struct.Struct(">QIII")
 _REQUEST = struct.Struct(">IHHQQI")
 _REPLY = struct.Struct(">IIQ")
 _OPTION_REPLY_MAGIC, _REQUEST_MAGIC, _REPLY_MAGIC = 0x3E889045565A9, 0x25609513, 0x67446698
-_EXPORT_NAME, _ABORT, _INFO, _GO = 1, 2, 6, 7
-_ACK, _INFORMATION, _UNSUPPORTED = 1, 3, 1 << 31 | 1
+_EXPORT_NAME, _ABORT, _START_TLS, _INFO, _GO = 1, 2, 5, 6, 7
+_ACK, _INFORMATION, _UNSUPPORTED, _NEEDS_TLS = 1, 3, 1 << 31 | 1, 1 << 31 | 5
 _INFO_EXPORT, _INFO_BLOCK_SIZE = 0, 3
 REQUEST_MAX = 32 << 20
 
@@ -42,8 +42,11 @@ class Command:
 class Connection:
     """What has been received and not been understood yet, and what is to be sent."""
 
-    def __init__(self, size, flags):
+    def __init__(self, size, flags, needs_tls=False):
         self.size = size
+        # Whether the client must start TLS, and has asked for that.
+        self.needs_tls = needs_tls
+        self.starts_tls = False
         self.flags = HAS_FLAGS | flags
         self.received = bytearray()
         self.to_send = bytearray(_GREETING)
@@ -85,6 +88,13 @@ class Connection:
         self._take(_OPTION.size + length)
         if option == _ABORT:
             raise Ended
+        if option == _START_TLS and self.needs_tls:
+            self._answer_option(option, _ACK)
+            self.needs_tls, self.starts_tls = False, True
+            return None
+        if self.needs_tls:
+            self._answer_option(option, _NEEDS_TLS)
+            return True
         if option == _EXPORT_NAME:
             self.to_send += struct.pack(">QH", self.size, self.flags)
             self.stage = self._command

@@ -41,8 +41,8 @@ class Volume:
         # Whether the disk is an export, whose link and server have lives of their own.
         self.is_export = self.random.random() < options.exports
         self.reachable_at = 0
-        remote = RemoteExport if self.is_export else RemoteFile
-        self.disk = remote(self.directory.name, SECTORS * 512, seed, self.lie)
+        place = (self.directory.name, SECTORS * 512, seed, self.lie)
+        self.disk = RemoteExport(options.tls, *place) if self.is_export else RemoteFile(*place)
         self.program = program.Program(options.program, self.directory.name, self.disk.backing)
         self.connections = 0
         self.clients = None
@@ -219,6 +219,8 @@ class Volume:
         """Lets the trapped request go on, or a flush fail, now that its daemon was killed."""
         # A flush may have ended unnoticed just now, or wait in the kernel behind a write.
         is_lost = self.disk.command("counts")["quiet"] < 0.2
+        # Over TLS the next daemon cannot flush on the connection of this one.
+        is_lost = is_lost or self.is_export and self.options.tls
         fails = trapped == "flush" and self.random.random() < 0.6
         self.ledger.note(f"kill {trapped}{', the flush fails' if fails else ''}")
         if trapped:

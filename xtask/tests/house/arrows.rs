@@ -4,13 +4,14 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 38] = [
+const ALLOWED: [(&str, &[&str]); 41] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
     ("histogram", &["lane"]),
     ("trace", &[]),
     ("hotlist", &[]),
+    ("files", &[]),
     ("report", &[]),
     // Names in saved results are made printable.
     ("compare", &["lane", "block", "report"]),
@@ -28,6 +29,8 @@ const ALLOWED: [(&str, &[&str]); 38] = [
     ("drive-backend", &["lane", "block", "cache", "drives", "histogram"]),
     ("host", &["lane", "block"]),
     ("ring", &["lane", "block", "host"]),
+    ("mounted", &["files", "host"]),
+    ("hints", &["block", "files", "hotlist", "policy"]),
     ("export", &["allocations", "lane", "block", "layers"]),
     ("fuse", &["lane", "block", "export"]),
     ("ublk", &["lane", "block", "export"]),
@@ -89,6 +92,8 @@ const DAEMON: &[&str] = &[
     "lane",
     "block",
     "cache",
+    "files",
+    "hints",
     "hotlist",
     "policy",
     "pool",
@@ -124,6 +129,9 @@ const OVERDRIVE: &[&str] = &[
     "crash",
     "stack",
     "daemon",
+    "files",
+    "hints",
+    "hotlist",
     "load",
     "suites",
     "rigs",
@@ -137,6 +145,8 @@ const OVERDRIVE: &[&str] = &[
 ];
 const KILLTEST: &[&str] = &["lane", "block", "export", "nbd", "host", "ring", "holder"];
 const BENCHMARKS: &[&str] = &[
+    "files",
+    "mounted",
     "lane",
     "block",
     "packing",

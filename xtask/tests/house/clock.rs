@@ -3,7 +3,8 @@
 use crate::source::{Name, Source, of_crates};
 
 /// Crates in which every step must follow from the seed.
-const PURE: [&str; 19] = [
+const PURE: [&str; 20] = [
+    "files",
     "lane",
     "histogram",
     "hotlist",

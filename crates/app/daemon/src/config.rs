@@ -511,6 +511,7 @@ fn cache(section: &Section<'_>, mistakes: &mut Mistakes) -> CacheSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::RULES;
     use block::{Durability, WriteMode};
     use std::time::Duration;
 
@@ -634,13 +635,45 @@ mod tests {
 
     #[test]
     fn every_key_has_a_default_that_is_shown() {
-        let without =
-            ["backing", "nbd", "tls_certificates", "fuse", "metrics", "delay", "faults", "volume"];
+        let without = [
+            "backing",
+            "nbd",
+            "tls_certificates",
+            "fuse",
+            "metrics",
+            "delay",
+            "faults",
+            "volume",
+            RULES,
+        ];
         for key in volume_keys().into_iter().chain(TOP_KEYS) {
             let is_none = default_of(key) == "none";
             assert!(!is_none || without.contains(&key), "{key}");
         }
         assert!(wrong("[volume.db]\nbacking = \"x\"\nformat = \"qcow2\"").contains("qemu-img"));
+    }
+
+    #[test]
+    fn rules_are_a_table_or_a_text() {
+        let rules = |text: &str| {
+            let config = parse(&format!("[volume.db]\nbacking = \"ram:1G\"\n{text}"));
+            config.map(|config| config.volumes[0].cache.rules.to_string())
+        };
+        let table = "[volume.db.rules]\nmetadata = 4\n\"*.iso\" = \"archives\"\n\
+                     big-media = \"0.5 usual\"\n\"/srv/mail\" = \"databases\"\n";
+        let expected = "*.iso=archives,/srv/mail=databases,big-media=0.5 usual,metadata=4";
+        assert_eq!(rules(table).as_deref(), Ok(expected));
+        let text = format!("rules = \"{expected}\"\n");
+        assert_eq!(rules(&text).as_deref(), Ok(expected));
+        for (table, words) in [
+            ("[volume.db.rules]\nfilms = 4\n", "'films' is no class of files"),
+            ("[volume.db.rules]\n\"*.iso\" = 4\n", "'4' is no class of files"),
+            ("[volume.db.rules.metadata]\nx = 4\n", "write each value of the table in quotes"),
+            ("rules = true\n", "in quotes"),
+        ] {
+            let wrong = rules(table).expect_err(table).swap_remove(0).1;
+            assert!(wrong.contains(words), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,13 +1,14 @@
-//! The files of the lists of hot blocks, of the start-up lists and of the policies' states: one of
-//! each for each identity of a volume's contents.
+//! The files of the lists of hot blocks, of the start-up lists, of the policies' states and of the
+//! classes of blocks: one of each for each identity of a volume's contents.
 //!
 //! A list shows the blocks that the owner of a disk uses, so only this user can read it. A list
 //! that cannot be used means that the cache starts empty: no file is ever changed for that.
 
 use cache::{Geometry, PolicyState};
 use hotlist::{
-    BYTES_MAX, Description, Entry, HotList, POLICY_BYTES_MAX, START_BYTES_MAX, SavedPolicy,
-    StartList, Unusable, encode, encode_policy, encode_start, learn,
+    BYTES_MAX, CLASS_FILE_BYTES_MAX, Description, Entry, HotList, POLICY_BYTES_MAX,
+    START_BYTES_MAX, SavedClasses, SavedPolicy, StartList, Unusable, encode, encode_classes,
+    encode_policy, encode_start, learn,
 };
 use rustix::fs::{Mode, OFlags};
 use std::fs::{DirBuilder, File};
@@ -57,6 +58,14 @@ const POLICY: Kind = Kind {
     name: "state of the policy",
     bytes_max: POLICY_BYTES_MAX,
     without: "the policy and the curve of other sizes start empty",
+};
+
+const CLASSES: Kind = Kind {
+    suffix: "classes",
+    new: "classes-new",
+    name: "list of the classes of blocks",
+    bytes_max: CLASS_FILE_BYTES_MAX,
+    without: "there are no hints until the files are mapped",
 };
 
 impl Kind {
@@ -120,6 +129,18 @@ impl HotLists {
             .map_err(|why| POLICY.unusable(&self.path_of(&POLICY, identity), &why.to_string()))
     }
 
+    /// Reads the classes of a volume's blocks, as [`HotLists::load`] does.
+    ///
+    /// # Errors
+    /// The list cannot be used: one sentence.
+    pub(crate) fn load_classes(
+        &self,
+        identity: &str,
+        blocks: u64,
+    ) -> Result<Option<SavedClasses>, String> {
+        self.load_any(&CLASSES, identity, blocks, SavedClasses::parse, SavedClasses::description)
+    }
+
     fn load_any<List>(
         &self,
         kind: &Kind,
@@ -162,6 +183,14 @@ impl HotLists {
         self.replace(&POLICY, &of.identity, &encode_policy(of, state))
     }
 
+    /// Replaces the classes of a volume's blocks, as [`HotLists::save`] does.
+    ///
+    /// # Errors
+    /// The list cannot be written; the former one stays.
+    pub(crate) fn save_classes(&self, of: &Description, list: &[u8]) -> io::Result<()> {
+        self.replace(&CLASSES, &of.identity, &encode_classes(of, list))
+    }
+
     /// Adds a start that has read these blocks to the start-up list of a volume: all of its first
     /// minutes, if it `is_whole`. Then removes lists that are old or too many.
     ///
@@ -199,7 +228,7 @@ impl HotLists {
     /// One cannot be removed.
     pub(crate) fn forget(&self, identity: &str) -> io::Result<bool> {
         let mut was_there = false;
-        for kind in [&HOT, &START, &POLICY] {
+        for kind in [&HOT, &START, &POLICY, &CLASSES] {
             match std::fs::remove_file(self.path_of(kind, identity)) {
                 Ok(()) => was_there = true,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -11,6 +11,7 @@
 //! metrics/ the text of a scrape for Prometheus, and its HTTP
 //! control/ requests of an operator, their answers, and the client that sends them
 //! confine/ rights that the process gives up once it serves
+//! mapping/ a process that maps the files of a volume
 //! broker/ a process that keeps some of them for its daemon
 //! ```
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ mod front;
 mod hot_lists;
 mod lanes;
 mod log_level;
+mod mapping;
 mod metrics;
 mod plan;
 mod protect;
@@ -54,6 +56,7 @@ pub use device::{
 pub use former::{find_former, program_path, program_to_upgrade_to, resume_former};
 pub use front::find_inherited;
 pub use log_level::LOG_LEVEL;
+pub use mapping::{MAP_FILES, MapSummary, MappedSystem, VolumeReader, map_files};
 pub use plan::{
     Attaching, ConfigFile, DaemonPlan, Listening, MetricsAddress, Mounting, NbdAddress, Planned,
     Ready, Route, StartValues, TlsMode, TlsPlan,

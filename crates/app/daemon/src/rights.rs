@@ -38,6 +38,11 @@ pub(crate) fn restrict_broker() -> bool {
     restrict_to(BROKER)
 }
 
+/// Gives up all capabilities, in the calling thread.
+pub(crate) fn restrict_mapper() -> bool {
+    restrict_to(CapabilitySet::empty())
+}
+
 fn restrict_to(kept: CapabilitySet) -> bool {
     for capability in (CapabilitySet::all() - kept).iter() {
         match remove_capability_from_bounding_set(capability) {

@@ -182,6 +182,25 @@ struct Layer<'a> {
     base: usize,
 }
 
+/// Returns a value as it is written, without quotes; a table as `KEY=VALUE,...`. None: it is no
+/// single value, nor a table of such.
+fn written(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => Some(number.as_str().to_owned()),
+        DeValue::Float(number) => Some(number.as_str().to_owned()),
+        DeValue::Boolean(flag) => Some(flag.to_string()),
+        DeValue::Table(table) => {
+            let pairs = table.iter().map(|(key, value)| match value.get_ref() {
+                DeValue::Table(_) => None,
+                value => Some(format!("{}={}", key.get_ref(), written(value)?)),
+            });
+            Some(pairs.collect::<Option<Vec<_>>>()?.join(","))
+        }
+        _ => None,
+    }
+}
+
 /// A table of the files, with its name for messages. Of several files, the last one with a key
 /// counts.
 pub struct Section<'a> {
@@ -202,13 +221,7 @@ impl<'a> Section<'a> {
     /// missing, or is no single value.
     pub fn written(&self, key: &str) -> Option<(String, usize)> {
         let (value, at) = self.get(key)?;
-        let text = match value {
-            DeValue::String(text) => text.to_string(),
-            DeValue::Integer(number) => number.as_str().to_owned(),
-            DeValue::Boolean(flag) => flag.to_string(),
-            _ => return None,
-        };
-        Some((text, at.start))
+        Some((written(value)?, at.start))
     }
 
     fn place_of(&self, key: &str) -> String {
@@ -254,7 +267,7 @@ impl<'a> Section<'a> {
     }
 
     /// Returns a value that is written as text, parsed by `read`. A bare number is passed as it is
-    /// written. None: the key is missing.
+    /// written, and a table of such values as `KEY=VALUE,...`. None: the key is missing.
     ///
     /// # Errors
     /// It is neither; those of `read`.
@@ -267,6 +280,9 @@ impl<'a> Section<'a> {
         let read = match value {
             DeValue::String(text) => read(text),
             DeValue::Integer(number) => read(number.as_str()),
+            DeValue::Table(_) => written(value)
+                .ok_or_else(|| "write each value of the table in quotes".to_owned())
+                .and_then(|text| read(&text)),
             _ => Err("write the value in quotes".to_owned()),
         };
         read.map(Some).map_err(|why| (at, format!("{}: {why}", self.place_of(key))))

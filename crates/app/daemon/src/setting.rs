@@ -2,8 +2,8 @@
 
 use crate::log_level::LOG_LEVEL;
 use crate::section::nearest;
-use crate::settings::{SETTINGS, Setting};
-use block::{CacheSpec, SECTOR, Size};
+use crate::settings::{RULES, SETTINGS, Setting};
+use block::{CacheSpec, Rules, SECTOR, Size};
 use cache::{BLOCK_SECTORS, Changes, Geometry};
 use stack::check_dirty;
 use stack::{Exit, Failure};
@@ -12,6 +12,15 @@ use stack::{Exit, Failure};
 fn keys() -> Vec<&'static str> {
     let live = SETTINGS.iter().filter(|setting| setting.is_live());
     live.map(|setting| setting.key).chain([LOG_LEVEL]).collect()
+}
+
+/// Changes of settings.
+#[derive(Debug, Default)]
+pub(crate) struct SettingChanges {
+    /// Those of the engine.
+    pub(crate) engine: Changes,
+    /// The rules for files. None: unchanged.
+    pub(crate) rules: Option<Rules>,
 }
 
 fn usage(message: String) -> Failure {
@@ -23,8 +32,8 @@ fn usage(message: String) -> Failure {
 ///
 /// # Errors
 /// Usage: one sentence with the key, the value and a correction.
-pub(crate) fn changes(pairs: &[String], geometry: &Geometry) -> Result<Changes, Failure> {
-    let mut changes = Changes::default();
+pub(crate) fn changes(pairs: &[String], geometry: &Geometry) -> Result<SettingChanges, Failure> {
+    let mut changes = SettingChanges::default();
     let mut seen = Vec::new();
     for pair in pairs {
         let Some((key, value)) = pair.split_once('=') else {
@@ -47,7 +56,12 @@ pub(crate) fn changes(pairs: &[String], geometry: &Geometry) -> Result<Changes, 
     Ok(changes)
 }
 
-fn read(changes: &mut Changes, key: &str, value: &str, geometry: &Geometry) -> Result<(), Failure> {
+fn read(
+    changes: &mut SettingChanges,
+    key: &str,
+    value: &str,
+    geometry: &Geometry,
+) -> Result<(), Failure> {
     let Some(setting) = Setting::named(key) else {
         return Err(usage(format!("unknown key {key}; {}", nearest(key, &keys()))));
     };
@@ -65,7 +79,10 @@ fn read(changes: &mut Changes, key: &str, value: &str, geometry: &Geometry) -> R
         let memory = u64::from(geometry.slots) * u64::from(BLOCK_SECTORS) * SECTOR;
         check_dirty(dirty, Size(memory))?;
     }
-    setting.change(changes, &spec, geometry);
+    setting.change(&mut changes.engine, &spec, geometry);
+    if key == RULES {
+        changes.rules = Some(spec.rules);
+    }
     Ok(())
 }
 
@@ -76,7 +93,8 @@ mod tests {
 
     fn read_all(pairs: &[&str]) -> Result<Changes, Failure> {
         let pairs: Vec<String> = pairs.iter().map(|&pair| pair.to_owned()).collect();
-        changes(&pairs, &Geometry { slots: 1024, ..Geometry::default() })
+        let read = changes(&pairs, &Geometry { slots: 1024, ..Geometry::default() });
+        read.map(|changes| changes.engine)
     }
 
     #[test]

@@ -2,9 +2,15 @@
 //! line, config files, `volume set`, `volume show` and the documents.
 
 use crate::units;
-use block::{CacheSpec, Compress, Durability, LinkDown, Policy, Size, Warm, WriteMode};
+use block::{
+    CacheSpec, Compress, Durability, Files, LinkDown, Policy, Rules, Size, Warm, WriteMode,
+};
 use cache::{Changes, Geometry, Measured};
+use hints::FileRules;
 use serde_json::Value;
+
+/// The setting that the daemon has, not the engine.
+pub(crate) const RULES: &str = "rules";
 
 type Change = fn(&mut Changes, &CacheSpec, &Geometry);
 
@@ -67,7 +73,7 @@ impl Setting {
 
     /// Whether it may change while the volume is served.
     pub fn is_live(&self) -> bool {
-        self.change.is_some()
+        self.change.is_some() || self.key == RULES
     }
 
     /// Parses its value into a spec.
@@ -217,7 +223,21 @@ macro_rules! choices {
     };
 }
 
-choices!(WriteMode, Durability, LinkDown, Policy, Warm, Compress if is_built_in);
+choices!(WriteMode, Durability, LinkDown, Policy, Warm, Files, Compress if is_built_in);
+
+impl SettingValue for Rules {
+    const FORM: &'static str = "PATTERN=VALUE,...";
+
+    fn read(text: &str) -> Result<Rules, String> {
+        let rules = text.parse()?;
+        FileRules::new(&rules)?;
+        Ok(rules)
+    }
+
+    fn to_text(&self) -> String {
+        self.to_string()
+    }
+}
 
 /// Refuses a codec that this program lacks.
 fn is_built_in(compress: Compress) -> Result<(), String> {

@@ -70,6 +70,7 @@ const NAMED: &[(&str, &str, Candidates)] = &[
     ("volume flush", "name", volume_names),
     ("volume forget", "name", volume_names),
     ("volume freeze", "name", volume_names),
+    ("volume map", "name", volume_names),
     ("volume pause", "name", volume_names),
     ("volume power-cut", "name", volume_names),
     ("volume resume", "name", volume_names),

@@ -27,6 +27,7 @@ mod words;
 
 use clap::{Parser, Subcommand};
 use stack::Failure;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -70,6 +71,20 @@ enum Command {
         /// The call to make.
         call: String,
     },
+    /// Map the files of a volume, for its daemon; only a daemon starts this.
+    #[command(hide = true, name = daemon::MAP_FILES)]
+    MapFiles {
+        /// The daemon's process.
+        daemon: i32,
+        /// The daemon's control socket.
+        control: PathBuf,
+        /// The volume.
+        volume: String,
+        /// Rules for files.
+        rules: String,
+        /// Size of the volume's cache, in bytes.
+        memory_bytes: u64,
+    },
     /// Make the calls that a confined daemon cannot make; only a daemon starts this.
     #[command(hide = true, name = daemon::BROKER)]
     Broker {
@@ -109,6 +124,10 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),
         Command::DeviceCall { daemon, call } => {
             daemon::device_call(daemon, &call).map(|()| ExitCode::SUCCESS)
+        }
+        Command::MapFiles { daemon, control, volume, rules, memory_bytes } => {
+            daemon::map_files(daemon, &control, &volume, &rules, memory_bytes)
+                .map(|()| ExitCode::SUCCESS)
         }
         Command::Broker { directories } => {
             daemon::run_broker(directories.as_deref()).map(|()| ExitCode::SUCCESS)

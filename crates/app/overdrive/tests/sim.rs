@@ -87,6 +87,48 @@ fn compression_is_simulated_beside_the_cache_without_it() {
 }
 
 #[test]
+fn a_map_is_simulated_beside_the_cache_without_it() {
+    let home = tempfile::tempdir().expect("a directory");
+    // Eight blocks of a database in a loop, and a film that is read once: three blocks of it for
+    // each of the database.
+    let read = |number: u64| match number % 4 {
+        0 => number / 4 % 8,
+        _ => 1000 + number,
+    };
+    let reads = (0..8000).map(|number| format!("R,{},4096\n", read(number) * 4096));
+    let path = file(home.path(), "film.csv", &reads.collect::<String>());
+    let map = file(home.path(), "map", "0 8 databases # the tables\n1000 9000 big-media\n");
+    let page = home.path().join("page.html");
+    let words = ["--trace", path.to_str().expect("plain"), "--memory", "64K"];
+    let policies = ["--policy", "lru,opt", "--map", map.to_str().expect("plain")];
+    let json = sim(&[&words[..], &policies, &["--json"]].concat());
+    let object: Value = serde_json::from_slice(&json.stdout).expect("one object");
+    let [lru, optimum] = [0, 1].map(|run| &object["runs"][run]);
+    assert_eq!((&lru["block_misses"], &lru["map_block_misses"]), (&8000.into(), &6008.into()));
+    assert_eq!((&lru["map_followed"], &optimum["map_followed"]), (&true.into(), &Value::Null));
+    let classes = lru["map_classes"].as_array().expect("classes");
+    let databases = &classes[0];
+    assert_eq!((classes.len(), &databases["class"]), (2, &"databases".into()));
+    assert_eq!(
+        (&databases["block_accesses"], &databases["block_misses"]),
+        (&2000.into(), &8.into())
+    );
+    let report = ["--report", page.to_str().expect("plain")];
+    let table = sim(&[&words[..], &policies, &report].concat());
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains("lru with map\n") && table.contains("0.7510 (-24.9 %)"), "{table}");
+    assert!(table.contains("databases") && table.contains("0.0040"), "{table}");
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert!(page.contains("With a map of the files") && page.contains("<td>big-media</td>"));
+    let wrong = file(home.path(), "wrong", "0 8 film\n");
+    for (name, status) in [(&wrong, 7), (&home.path().join("absent"), 1)] {
+        let output = sim(&[&words[..], &["--map", name.to_str().expect("plain")]].concat());
+        assert_eq!(output.status.code(), Some(status), "{}", errors(&output));
+        assert!(errors(&output).contains("--map"), "{}", errors(&output));
+    }
+}
+
+#[test]
 fn the_table_has_a_row_for_each_size_and_a_column_for_each_policy() {
     let home = tempfile::tempdir().expect("a directory");
     let path = file(home.path(), "loop.csv", &looped());

@@ -257,7 +257,21 @@ impl Retained {
                 &error,
             )
         })?;
+        if node.has_lost_changes() {
+            self.note_changes_lost()?;
+            node.note_loss_reported();
+        }
         Ok(fence)
+    }
+
+    /// Notes in the memory that the backing may have lost changes that no flush has covered.
+    fn note_changes_lost(&self) -> Result<(), Failure> {
+        let memory = SharedMemory::peek(self.arena.as_fd());
+        let memory = memory.map_err(|error| memory_failure(&error))?;
+        if let Some(found) = Arena::found(&memory) {
+            found.note_changes_lost();
+        }
+        Ok(())
     }
 
     /// Decides about the clean blocks in the memory (C9). They are kept if the holder has had the

@@ -16,7 +16,7 @@ use crate::planted::{Bug, planted};
 use crate::setup_lane::SetupLane;
 use crate::shared::{members_max, now_ns};
 use block::{CacheSpec, Durability, Null, Ram, SECTOR, Size, Spec, VOLUME_BYTES_MAX, WriteMode};
-use cache::{CleanBlocks, Geometry, Settings, Shared};
+use cache::{CACHED_BYTES_MAX, CleanBlocks, Geometry, Settings, Shared};
 use holder::Keeper;
 use host::OpenOptions;
 use ring::{Fence, HugePages, SharedMemory};
@@ -332,6 +332,15 @@ impl<'a> Opening<'a> {
             self.notes.push(SCRATCH.to_owned());
         }
         let limits = below.limits();
+        if limits.bytes() > CACHED_BYTES_MAX {
+            let message = format!(
+                "the volume has {}, but a cache supports at most {}; serve it with \
+                 --memory 0, which is no cache, or serve a part of it",
+                Size(limits.bytes()),
+                Size(CACHED_BYTES_MAX)
+            );
+            return Err(Failure::new(Exit::Usage, message));
+        }
         if spec.memory.0 > useful_bytes(limits.bytes()) {
             self.notes.push(format!(
                 "the volume has only {}, and is cached as a whole",

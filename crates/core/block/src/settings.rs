@@ -70,6 +70,12 @@ macro_rules! cache_settings {
             compress: $crate::Compress = $crate::Compress::Off, compress => compress,
             "Whether evicted blocks stay in memory compressed.";
 
+            files: $crate::Files = $crate::Files::Off, files => files,
+            "Whether blocks are kept by the kind of file that they belong to.";
+
+            rules: $crate::Rules = $crate::Rules::default(), rules,
+            "Rules for kinds of files, endings, directories and sizes of files.";
+
             guard: bool = true, guard -> guard,
             "Bypass the cache automatically while it costs more than it gains, as when processors are \
              busy; 'volume stats' shows why.";
@@ -179,6 +185,16 @@ words! {
                    to half of the memory; a hit of one takes some microseconds more.",
         Zstd "zstd" "As lz4, with Zstandard: the blocks become smaller by another fifth to third, \
                      and their compression and hits take about three times as long.",
+    }
+}
+
+words! {
+    /// Knowledge of the files on a volume.
+    Files {
+        Off "off" "The files on the volume are not looked at.",
+        Auto "auto" "A map of the volume's files is made, and made anew in at most a hundredth of \
+                     the time. Blocks are kept by the class of their file, as far as this saves \
+                     reads.",
     }
 }
 

@@ -201,7 +201,8 @@ impl Stack {
         self.unless_stalled(self.status(at))
     }
 
-    fn unless_stalled<T>(&self, running: Pooled<Result<T>>) -> UnlessStalled<T> {
+    /// Makes a future of this stack end as [`Stack::run_unless_stalled`] does.
+    pub fn unless_stalled<T>(&self, running: Pooled<Result<T>>) -> UnlessStalled<T> {
         UnlessStalled::new(&self.lane, self.top.stall().cloned(), running)
     }
 

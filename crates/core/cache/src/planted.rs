@@ -117,6 +117,19 @@ pub enum Bug {
     KeepCompressed,
     /// C10: a compression is not cancelled by a change of its block.
     StoreCancelled,
+    /// C10: an observer's read returns what the backing had before a change.
+    ObserveBelow,
+    /// C9: a compressed block is removed without a successor seeing that.
+    KeepRemovedObject,
+    /// C9: the oldest page of compressed blocks is released, and blocks of it are stored again,
+    /// without a successor seeing that.
+    KeepMovedObject,
+    /// C4: a compressed block is published before its bytes, and their check is not compared.
+    PublishTornObject,
+    /// C4: the length of a compressed block is too short: the next one is stored over its end.
+    ShortObject,
+    /// C4: a read copies a compressed block from the slot where it was in an earlier section.
+    ReadMovedObject,
     /// C9: clean blocks are kept although something else may have written to the backing.
     KeepOverForeignWrite,
     /// C9: a clean block is kept that could still be read while a write-through of it was in
@@ -153,6 +166,8 @@ pub enum Bug {
     WarmOverNewer,
     /// C10: a block is written back while an older version of it is in flight.
     WriteBeside,
+    /// C10: a write of a block whose class is never admitted is dropped while it is dirty.
+    DropUnadmitted,
     /// C10: a version that was overtaken in flight, and failed, is written again.
     KeepOvertaken,
     /// C11: write-back before any client has flushed.
@@ -174,6 +189,8 @@ pub enum Bug {
     ForgetTurn,
     /// C14: a discard drops data that a closing epoch still has to write.
     DiscardDropsFlushed,
+    /// C14: a write of a block that the map of files names as free space is discarded.
+    DiscardFreeSpace,
     /// C14: a block that is discarded in part stays unchanged.
     KeepDiscardedEdges,
     /// C14: a shard's part of zeros is written as if there were no blocks of other shards between
@@ -196,7 +213,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 87] = [
+    pub const ALL: [Bug; 95] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -249,6 +266,12 @@ impl Bug {
         Bug::DirectUnkept,
         Bug::KeepCompressed,
         Bug::StoreCancelled,
+        Bug::ObserveBelow,
+        Bug::KeepRemovedObject,
+        Bug::KeepMovedObject,
+        Bug::PublishTornObject,
+        Bug::ShortObject,
+        Bug::ReadMovedObject,
         Bug::KeepOverForeignWrite,
         Bug::KeepUnderWriteThrough,
         Bug::PublishBeforeFetch,
@@ -266,6 +289,7 @@ impl Bug {
         Bug::KeepOvertakenReadahead,
         Bug::WarmOverNewer,
         Bug::WriteBeside,
+        Bug::DropUnadmitted,
         Bug::KeepOvertaken,
         Bug::TrustAtOnce,
         Bug::BypassInFlight,
@@ -276,6 +300,7 @@ impl Bug {
         Bug::IgnoreDebt,
         Bug::ForgetTurn,
         Bug::DiscardDropsFlushed,
+        Bug::DiscardFreeSpace,
         Bug::KeepDiscardedEdges,
         Bug::ZerosOfOthers,
         Bug::ForgetParts,

@@ -2,7 +2,8 @@
 
 use crate::geometry::Geometry;
 use block::{
-    CacheSpec, Compress, Durability, Fua, Limits, LinkDown, Policy, SECTOR, Size, Warm, WriteMode,
+    CacheSpec, Compress, Durability, Files, Fua, Limits, LinkDown, Policy, SECTOR, Size, Warm,
+    WriteMode,
 };
 use lane::atomic::{AtomicBool, AtomicU64, Ordering};
 use policy::Kind;
@@ -81,7 +82,7 @@ macro_rules! as_it_is {
     };
 }
 
-as_it_is!(WriteMode Durability LinkDown Warm Compress bool);
+as_it_is!(WriteMode Durability LinkDown Warm Compress Files bool);
 
 /// A value that fits into the word in which a setting is stored.
 trait Word: Copy {
@@ -152,7 +153,7 @@ macro_rules! choices {
     };
 }
 
-choices!(WriteMode Durability LinkDown Warm Compress);
+choices!(WriteMode Durability LinkDown Warm Compress Files);
 
 macro_rules! engine {
     ($(

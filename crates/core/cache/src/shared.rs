@@ -21,10 +21,10 @@ use crate::geometry::Geometry;
 use crate::planted::{Bug, planted};
 use crate::recovery::{self, CleanBlocks, ORDER_IN_DOUBT};
 use crate::rescue::Rescue;
-use crate::sampling::{CurveReport, PolicyReport, Sampling};
+use crate::sampling::{CurveReport, HintsReport, PolicyReport, Sampling};
 use crate::settings::{Live, Settings, limits_above};
-use crate::shard::Checked;
 use crate::shard::shards::{ShardEntry, Shards};
+use crate::shard::{Checked, Shard};
 use crate::stats::counters::Counters;
 use crate::stats::latencies::Histograms;
 use crate::stats::volume::VolumeStats;
@@ -38,6 +38,7 @@ use block::{Compress, Limits, Memory, WriteMode};
 use hotlist::{HotList, StartList};
 use lane::Event;
 use lane::atomic::{AtomicBool, AtomicU32, Ordering};
+use policy::{CLASSES_MAX, ClassCounts};
 
 /// The cache of one volume, shared by its lanes.
 pub struct Shared {
@@ -356,6 +357,12 @@ impl Shared {
         }
     }
 
+    /// Fixes the share of the compressed tier: the arbiter chooses no more. For comparisons with
+    /// simulations, and for measurements.
+    pub fn force_tier_share(&self, share: policy::TierShare) {
+        self.sampling.force_tier_share(share);
+    }
+
     /// The number of dirty blocks.
     pub fn dirty_blocks(&self) -> u32 {
         self.gauges.dirty()
@@ -427,6 +434,21 @@ impl Shared {
         }
         let window_share = self.sampling.window_share().map(policy::window_share);
         PolicyReport { kind, queues, window_share }
+    }
+
+    /// Returns the report on the hints about the volume's files. None: no hints are set.
+    pub fn hints(&self, now_ns: u64) -> Option<HintsReport> {
+        let mut counts = [ClassCounts::default(); CLASSES_MAX];
+        for entry in self.shards.iter() {
+            entry.shard.peek(|shard| {
+                for (sum, one) in counts.iter_mut().zip(shard.class_counts().into_iter().flatten())
+                {
+                    sum.add(one);
+                }
+            });
+        }
+        let time_saved_ns = self.counters(now_ns).time_saved_ns;
+        self.sampling.report_hints(&counts, time_saved_ns, now_ns)
     }
 
     /// The estimated recent misses of caches of other sizes. None: nothing was accessed yet.
@@ -512,7 +534,8 @@ impl Shared {
     /// discard of dirty data is in progress: the discard clears the error itself.
     pub fn clear_error(&self) {
         if self.arena.has_lost_flush() {
-            self.shards.iter().for_each(|entry| self.drop_held(entry));
+            let has_unheld = self.arena.has_unheld();
+            self.shards.iter().for_each(|entry| self.drop_held(entry, has_unheld));
         }
         if self.epochs.peek(|epochs| self.backing.health.clear(epochs)) {
             self.gauges.request_room();
@@ -521,11 +544,16 @@ impl Shared {
     }
 
     /// Drops the held copies of a shard, slice by slice, so that reads show the backing as it is.
-    pub(crate) fn drop_held(&self, entry: &ShardEntry) {
+    /// `has_unheld`: changes without a held copy may be lost, too. Their copies look like those of
+    /// other clean blocks, so all clean blocks are dropped.
+    pub(crate) fn drop_held(&self, entry: &ShardEntry, has_unheld: bool) {
         let (slots, most) = (self.geometry.slots_per_shard(), self.geometry.slice_blocks);
         for first in (0..slots).step_by(most as usize) {
             let slice = first..(first + most).min(slots);
-            entry.shard.peek(|shard| shard.drop_held(&self.gauges, slice));
+            entry.shard.peek(|shard| shard.drop_held(&self.gauges, slice, has_unheld));
+        }
+        if has_unheld {
+            entry.shard.peek(Shard::drop_compressed);
         }
     }
 

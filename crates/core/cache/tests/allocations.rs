@@ -1,6 +1,6 @@
 //! In the steady state the engine allocates no memory from the system: on hits, misses with
 //! evictions, streams, absorbed writes, write-throughs, zeroes, and writeback with its flushes and
-//! releases; also where flushes only close epochs.
+//! releases; also where flushes only close epochs, and with hints about files.
 
 use allocations::of_this_thread;
 use block::{
@@ -9,6 +9,7 @@ use block::{
 };
 use cache::{Arena, Cache, Geometry, Settings, Shared};
 use lane::{Lane, Prices, Random, World};
+use policy::{CLASSES, ClassExtent, ClassMap, Hints, Treatments};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -157,17 +158,33 @@ fn cache(lane: &Lane, settings: Settings) -> Cache {
 #[test]
 fn requests_in_stride_allocate_nothing() {
     // One after the other: the allocator counts for both.
-    stride(&settings(Durability::Flush), &PHASES);
-    stride(&settings(Durability::Ordered), &PHASES);
+    stride(&settings(Durability::Flush), &PHASES, None);
+    stride(&settings(Durability::Ordered), &PHASES, None);
     let compressing = Settings { compress: Compress::Lz4, ..settings(Durability::Flush) };
-    stride(&compressing, &[Phase::Misses, Phase::Mixed]);
+    stride(&compressing, &[Phase::Misses, Phase::Mixed], None);
+    let phases = [Phase::Hits, Phase::Misses, Phase::Mixed];
+    stride(&settings(Durability::Flush), &phases, Some(hints()));
 }
 
-fn stride(settings: &Settings, phases: &[Phase]) {
+/// A map with a class for each 64 blocks in turn.
+fn hints() -> Arc<Hints> {
+    let extent = |at: u64| ClassExtent {
+        first: at * 64,
+        blocks: 64,
+        class: (at % CLASSES.len() as u64) as u8,
+    };
+    let map = ClassMap::new((0..BLOCKS / 64).map(extent), BLOCKS).expect("sorted");
+    Arc::new(Hints { map, treatments: Treatments::default() })
+}
+
+fn stride(settings: &Settings, phases: &[Phase], hints: Option<Arc<Hints>>) {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
     let cache = cache(&lane, *settings);
     let stack = Stack::new(&lane, cache.clone());
+    let hinted = cache.clone();
+    let task = async move { hinted.set_hints(hints).await };
+    lane.spawn(task).expect("a slot is free");
     let phase = Rc::new(Cell::new(Phase::Mixed));
     let done = Rc::new(Cell::new(0));
     let random = RefCell::new(Random::new(7));

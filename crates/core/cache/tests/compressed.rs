@@ -4,16 +4,20 @@
 mod common;
 
 use block::{Block, Buf, Compress, Extent, Memory, Ram, Request, Stack, WriteMode};
-use cache::{Arena, Cache, Changes, Counters, Settings, Shared};
+use cache::{Arena, Cache, Changes, CleanBlocks, Counters, Geometry, Settings, Shared, State};
 use common::geometry;
+use hotlist::Entry;
 use lane::{Lane, Prices, Random, World};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 const GRAIN: u32 = 512;
 const BLOCK_BYTES: usize = 4096;
 const SLOTS: u32 = 1 << 10;
+/// Slots by which a cache may grow.
+const SLOTS_SPARE: u32 = 512;
 /// More than the slots, fewer than fit compressed.
 const BLOCKS: u64 = 1400;
 
@@ -35,6 +39,9 @@ fn noise(block: u64, version: u64) -> Vec<u8> {
 }
 
 struct Scene {
+    memory: Arc<Memory>,
+    ram: Ram,
+    settings: Settings,
     world: World,
     lane: Lane,
     cache: Cache,
@@ -51,7 +58,7 @@ fn scene(compress: Compress) -> Scene {
 fn scene_of(compress: Compress, contents: fn(u64, u64) -> Vec<u8>) -> Scene {
     let mut world = World::timed(Prices::default());
     let lane = world.lane();
-    let geometry = geometry(SLOTS);
+    let geometry = Geometry { slots_spare: SLOTS_SPARE, ..geometry(SLOTS) };
     let ram = Ram::new(BLOCKS * 8, GRAIN);
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
     let settings = Settings {
@@ -62,8 +69,9 @@ fn scene_of(compress: Compress, contents: fn(u64, u64) -> Vec<u8>) -> Scene {
         dirty_blocks_max: SLOTS * 3 / 4,
         ..Settings::default()
     };
-    let shared = Shared::new(ram.limits(), geometry, settings, 7, memory).expect("a fresh arena");
-    let below = Stack::new(&lane, ram);
+    let shared = Shared::new(ram.limits(), geometry, settings, 7, memory.clone());
+    let shared = shared.expect("a fresh arena");
+    let below = Stack::new(&lane, ram.clone());
     for block in 0..BLOCKS {
         let from = filled(&contents(block, 0));
         let request = Request::Write { at: Extent::new(block * 8, 8), from, fua: false };
@@ -71,7 +79,7 @@ fn scene_of(compress: Compress, contents: fn(u64, u64) -> Vec<u8>) -> Scene {
     }
     let cache = Cache::attach(&shared, &lane, below);
     let stack = Stack::new(&lane, cache.clone());
-    Scene { world, lane, cache, stack, shared, contents }
+    Scene { memory, ram, settings, world, lane, cache, stack, shared, contents }
 }
 
 fn filled(bytes: &[u8]) -> Buf {
@@ -81,6 +89,20 @@ fn filled(bytes: &[u8]) -> Buf {
 }
 
 impl Scene {
+    /// Kills the process, and lets another one take its memory over.
+    fn kill(self, slots: u32, clean: CleanBlocks) -> Scene {
+        let Scene { memory, ram, settings, mut world, contents, shared, .. } = self;
+        world.abandon();
+        let geometry = shared.geometry().resized(slots).expect("nothing is dirty");
+        let shared = Shared::take_over(ram.limits(), geometry, settings, 7, memory.clone(), clean);
+        let shared = shared.expect("the same memory");
+        shared.check();
+        let lane = world.lane();
+        let cache = Cache::attach(&shared, &lane, Stack::new(&lane, ram.clone()));
+        let stack = Stack::new(&lane, cache.clone());
+        Scene { memory, ram, settings, world, lane, cache, stack, shared, contents }
+    }
+
     /// Runs a future on the lane to its end.
     fn run<T: 'static>(&mut self, work: impl Future<Output = T> + 'static) -> T {
         let result = Rc::new(RefCell::new(None));
@@ -149,6 +171,43 @@ fn evicted_blocks_are_answered_from_memory() {
     assert!(misses[1] < BLOCKS / 20, "{misses:?}");
 }
 
+/// Returns the counters, with their names.
+fn named(scene: &Scene) -> Vec<(&'static str, u64)> {
+    let mut all = Vec::new();
+    scene.counters().each(|name, value| all.push((name, value)));
+    all
+}
+
+#[test]
+fn an_observer_reads_all_and_leaves_no_trace() {
+    let mut scene = scene(Compress::Lz4);
+    scene.read_all(0);
+    for block in (0..BLOCKS).step_by(9) {
+        let from = filled(&contents(block, 1));
+        scene.send(Request::Write { at: Extent::new(block * 8, 8), from, fua: false });
+    }
+    scene.send(Request::Zero { at: Extent::new(80, 9), fua: false, may_unmap: false });
+    scene.pass(10_000_000_000);
+    let mut expected: Vec<u8> =
+        (0..BLOCKS).flat_map(|block| contents(block, u64::from(block % 9 == 0))).collect();
+    expected[80 * GRAIN as usize..][..9 * GRAIN as usize].fill(0);
+    let cache = scene.cache.clone();
+    let policy = scene.run(async move { cache.policy_state().await });
+    let before = named(&scene);
+    for (first, sectors) in [(0, 2000), (3, 1), (2000, 100), (2100, (BLOCKS * 8 - 2100) as u32)] {
+        let (cache, into) = (scene.cache.clone(), Buf::new(sectors, GRAIN));
+        let read = into.clone();
+        scene
+            .run(async move { cache.observe(Extent::new(first, sectors), read).await })
+            .expect("RAM does not fail");
+        let (first, bytes) = ((first * 512) as usize, (sectors * 512) as usize);
+        assert!(into.to_vec() == expected[first..first + bytes], "{sectors} sectors");
+    }
+    assert_eq!(named(&scene), before);
+    let cache = scene.cache.clone();
+    assert!(scene.run(async move { cache.policy_state().await }) == policy, "the policy changed");
+}
+
 #[test]
 fn memory_holds_more_blocks_than_slots() {
     let mut scene = scene(Compress::Lz4);
@@ -166,7 +225,13 @@ fn a_change_of_any_kind_is_read_instead_of_the_compressed_block() {
     scene.read_all(0);
     let mut expected: Vec<Vec<u8>> = (0..BLOCKS).map(|block| contents(block, 0)).collect();
     let mut random = Random::new(3);
+    let (mut retained, mut used, mut stored) = (0, 0, 0);
     for step in 1..2000 {
+        if step % 250 == 0 {
+            (used, stored) = sum(&scene, used, stored);
+            scene = scene.kill(SLOTS, CleanBlocks::Keep);
+            retained += scene.counters().compressed_retained;
+        }
         let sector = random.below(BLOCKS * 8 - 24);
         let sectors = 1 + random.below(24) as u32;
         let at = Extent::new(sector, sectors);
@@ -192,8 +257,125 @@ fn a_change_of_any_kind_is_read_instead_of_the_compressed_block() {
             expected[place / BLOCK_BYTES][place % BLOCK_BYTES] = byte;
         }
     }
+    (used, stored) = sum(&scene, used, stored);
+    assert!(used > 100 && stored > 1000 && retained > 1000, "{used}, {stored}, {retained}");
+}
+
+/// Adds the blocks that a process has read from its tier, and stored there.
+fn sum(scene: &Scene, used: u64, stored: u64) -> (u64, u64) {
     let counters = scene.counters();
-    assert!(counters.compressed_used > 100 && counters.compressed_stored > 1000, "{counters:?}");
+    (used + counters.compressed_used, stored + counters.compressed_stored)
+}
+
+#[test]
+fn compressed_blocks_stay_warm_over_a_kill() {
+    let mut scene = scene(Compress::Lz4);
+    scene.read_all(0);
+    let before = scene.counters();
+    let mut scene = scene.kill(SLOTS, CleanBlocks::Keep);
+    let after = scene.counters();
+    assert_eq!(after.compressed_retained, before.compressed_blocks);
+    assert_eq!(after.compressed_blocks, before.compressed_blocks);
+    assert_eq!(after.blocks_retained, before.blocks_held);
+    scene.read_all(0);
+    let misses = scene.counters().block_read_misses;
+    assert!(misses < BLOCKS / 20, "{misses} misses");
+    // The same bytes must not be trusted by the process after one that did not trust them.
+    let scene = scene.kill(SLOTS, CleanBlocks::Drop);
+    assert_eq!(scene.counters().compressed_blocks, 0);
+    let scene = scene.kill(SLOTS, CleanBlocks::Keep);
+    assert_eq!(scene.counters().compressed_blocks, 0);
+}
+
+#[test]
+fn damaged_objects_of_an_earlier_process_are_read_from_the_backing() {
+    let mut scene = scene(Compress::Lz4);
+    scene.read_all(0);
+    let geometry = *scene.shared.geometry();
+    let arena = Arena::from_memory(scene.memory.clone(), &geometry, GRAIN);
+    let slots = geometry.slots + geometry.slots_spare;
+    let free = |slot: &u32| arena.header(*slot).state == State::Free;
+    for slot in (0..geometry.slots).filter(free) {
+        // A bit in the middle of the page, which is in an object.
+        let page = scene.memory.bytes() - (slots - slot) as usize * BLOCK_BYTES;
+        scene.memory.word(page + BLOCK_BYTES / 2).fetch_xor(1 << 33, Ordering::Relaxed);
+    }
+    let mut scene = scene.kill(SLOTS, CleanBlocks::Keep);
+    assert!(scene.counters().compressed_blocks > u64::from(SLOTS) / 4);
+    scene.read_all(0);
+    assert!(scene.counters().compressed_used > u64::from(SLOTS) / 8);
+}
+
+#[test]
+fn compressed_blocks_that_were_read_are_named_as_hot() {
+    let mut scene = scene(Compress::Lz4);
+    scene.read_all(0);
+    let named = |scene: &mut Scene| {
+        let cache = scene.cache.clone();
+        let mut blocks: Vec<u64> = scene
+            .run(async move { cache.hot_blocks().await })
+            .into_iter()
+            .map(Entry::block)
+            .collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        blocks
+    };
+    let before = named(&mut scene);
+    assert_eq!(before.len() as u64, scene.counters().blocks_held, "none was read again");
+    let cold: Vec<u64> = (0..BLOCKS).filter(|block| !before.contains(block)).take(20).collect();
+    let used = scene.counters().compressed_used;
+    cold.iter().for_each(|block| drop(scene.read(block * 8, 8)));
+    assert_eq!(scene.counters().compressed_used - used, 20);
+    let after = named(&mut scene);
+    assert!(cold.iter().all(|block| after.contains(block)), "{cold:?}");
+    assert_eq!(after.len(), before.len() + 20);
+}
+
+#[test]
+fn a_full_tier_is_taken_over_with_more_and_with_less_memory() {
+    let mut scene = scene(Compress::Lz4);
+    scene.read_all(0);
+    let before = scene.counters();
+    let mut scene = scene.kill(SLOTS + SLOTS_SPARE, CleanBlocks::Keep);
+    assert_eq!(scene.counters().compressed_blocks, before.compressed_blocks);
+    scene.read_all(0);
+    let mut scene = scene.kill(400, CleanBlocks::Keep);
+    let shrunk = scene.counters();
+    let held = shrunk.blocks_held + shrunk.compressed_slots;
+    assert!(shrunk.compressed_blocks > 0 && held <= 400, "{shrunk:?}");
+    (0..2).for_each(|_| scene.read_all(0));
+    let counters = scene.counters();
+    assert!(counters.compressed_slots <= 200, "half of the memory at most: {counters:?}");
+    let mut scene = scene.kill(SLOTS, CleanBlocks::Keep);
+    scene.read_all(0);
+}
+
+#[test]
+fn without_compression_the_memory_of_a_tier_is_free_again() {
+    let mut scene = scene(Compress::Lz4);
+    scene.read_all(0);
+    scene.settings.compress = Compress::Off;
+    let mut scene = scene.kill(SLOTS, CleanBlocks::Keep);
+    let counters = scene.counters();
+    assert_eq!((counters.compressed_blocks, counters.compressed_slots), (0, 0));
+    assert!(counters.blocks_retained > 0);
+    scene.read_all(0);
+    scene.settings.compress = Compress::Lz4;
+    let scene = scene.kill(SLOTS, CleanBlocks::Keep);
+    assert_eq!(scene.counters().compressed_blocks, 0);
+}
+
+#[test]
+fn compression_that_is_switched_off_releases_a_tier_that_was_taken_over() {
+    let mut scene = scene(Compress::Lz4);
+    scene.read_all(0);
+    let mut scene = scene.kill(SLOTS, CleanBlocks::Keep);
+    assert!(scene.counters().compressed_blocks > 0);
+    scene.set(Changes { compress: Some(Compress::Off), ..Changes::default() });
+    scene.pass(1_000_000_000);
+    let counters = scene.counters();
+    assert_eq!((counters.compressed_blocks, counters.compressed_slots), (0, 0));
 }
 
 /// Returns the bytes of some sectors.

@@ -4,7 +4,9 @@ use block::{Block, Buf, Compress, Extent, Limits, Memory, Ram, Request, Result, 
 use cache::{Arena, Cache, Geometry, Settings, Shared};
 use lane::{Lane, Random, World};
 use packing::{Codec, Encoder};
-use policy::{CompressedBytes, Hash, Kind, Simulation, TierRules, TieredSimulation};
+use policy::{
+    CompressedBytes, Hash, Kind, Simulation, TierArbiter, TierRules, TierShare, TieredSimulation,
+};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -80,7 +82,13 @@ fn filled() -> Ram {
 
 /// Reads these blocks one after the other. Returns the number of misses, and of reads from the
 /// tier.
-fn served(ram: &Ram, policy: Kind, shards: u32, blocks: &[u64]) -> (u64, u64) {
+fn served(
+    ram: &Ram,
+    policy: Kind,
+    shards: u32,
+    share: Option<TierShare>,
+    blocks: &[u64],
+) -> (u64, u64) {
     let mut world = World::timed(lane::Prices::default());
     let lane = world.lane();
     let geometry = Geometry { slots: SLOTS, shards, fills: 8, ..Geometry::SMALLEST };
@@ -96,6 +104,9 @@ fn served(ram: &Ram, policy: Kind, shards: u32, blocks: &[u64]) -> (u64, u64) {
     };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
     let shared = Shared::new(ram.limits(), geometry, settings, 7, memory).expect("a fresh arena");
+    if let Some(share) = share {
+        shared.force_tier_share(share);
+    }
     let below = Stack::new(&lane, Slow { ram: ram.clone(), lane: lane.clone() });
     let stack = Stack::new(&lane, Cache::attach(&shared, &lane, below));
     let done = Rc::new(Cell::new(false));
@@ -123,10 +134,14 @@ fn simulated(
     sizes: &Arc<CompressedBytes>,
     policy: Kind,
     shards: u32,
+    share: Option<TierShare>,
     blocks: &[u64],
 ) -> (u64, u64) {
-    let rules = TierRules::ENGINE;
-    let mut cache = TieredSimulation::new(policy, SLOTS / shards, shards, rules, sizes);
+    let slots = SLOTS / shards;
+    let mut cache = match share.map(TierRules::engine) {
+        Some(rules) => TieredSimulation::with_rules(policy, slots, shards, rules, sizes),
+        None => TieredSimulation::new(policy, slots, shards, sizes),
+    };
     let missed = blocks.iter().filter(|block| !cache.read(**block)).count();
     (missed as u64, cache.compressed_hits())
 }
@@ -149,27 +164,48 @@ fn phases() -> Vec<u64> {
     (0..READS).map(&mut block).collect()
 }
 
+/// Compares the misses of a cache and of its simulation, and their reads from the tier.
+fn compare(
+    (name, blocks): (&str, &[u64]),
+    policy: Kind,
+    shards: u32,
+    share: Option<TierShare>,
+    (ram, sizes): (&Ram, &Arc<CompressedBytes>),
+) {
+    let served = served(ram, policy, shards, share, blocks);
+    let simulated = simulated(sizes, policy, shards, share, blocks);
+    let mut plain = Simulation::with_shards(policy, SLOTS / shards, shards);
+    let plain = blocks.iter().filter(|block| !plain.read(**block)).count() as u64;
+    let all = format!(
+        "{name}, {policy:?}, {shards} shards, {share:?}: misses and reads from the tier {served:?}, \
+         simulated {simulated:?}; {plain} misses without the tier"
+    );
+    assert!(served.0.abs_diff(simulated.0) * 100 <= simulated.0, "{all}");
+    assert!(served.1.abs_diff(simulated.1) * 20 <= simulated.1, "{all}");
+    let is_chosen = share.is_none();
+    assert!(!is_chosen || simulated.0 * 100 <= plain * 101, "the tier costs hits: {all}");
+}
+
 #[test]
 fn a_cache_with_a_compressed_tier_misses_as_its_simulation_does() {
     let (ram, sizes) = (filled(), sizes());
-    let compare = |name: &str, policy: Kind, shards: u32, blocks: &[u64]| {
-        let served = served(&ram, policy, shards, blocks);
-        let simulated = simulated(&sizes, policy, shards, blocks);
-        let mut plain = Simulation::with_shards(policy, SLOTS / shards, shards);
-        let plain = blocks.iter().filter(|block| !plain.read(**block)).count() as u64;
-        let all = format!(
-            "{name}, {policy:?}, {shards} shards: misses and reads from the tier {served:?}, \
-             simulated {simulated:?}; {plain} misses without the tier"
-        );
-        assert!(served.0.abs_diff(simulated.0) * 100 <= simulated.0, "{all}");
-        assert!(served.1.abs_diff(simulated.1) * 20 <= simulated.1, "{all}");
-        assert!(simulated.0.abs_diff(plain) * 50 > plain, "the tier changes too little: {all}");
-    };
+    let of = (&ram, &sizes);
     let zipf = zipf();
     for policy in Kind::ALL.into_iter().filter(|kind| kind.is_served()) {
-        compare("zipf", policy, 1, &zipf);
+        compare(("zipf", &zipf), policy, 1, None, of);
     }
-    compare("zipf", Kind::Adaptive, 4, &zipf);
-    compare("phases", Kind::Adaptive, 1, &phases());
-    compare("phases", Kind::Lru, 4, &phases());
+    compare(("zipf", &zipf), Kind::Adaptive, 4, None, of);
+    // The capacity is near the length of a loop: a few blocks decide which share is chosen.
+    let half = TierArbiter::shares().iter().find(|share| share.percent == 50).copied();
+    compare(("phases", &phases()), Kind::Adaptive, 1, half, of);
+    compare(("phases", &phases()), Kind::Lru, 4, half, of);
+}
+
+#[test]
+fn the_same_holds_for_each_share_of_the_tier() {
+    let (ram, sizes) = (filled(), sizes());
+    let blocks = zipf();
+    for share in TierArbiter::shares() {
+        compare(("zipf", &blocks), Kind::Adaptive, 1, Some(*share), (&ram, &sizes));
+    }
 }

@@ -519,6 +519,33 @@ fn copies_of_what_a_failed_flush_may_have_lost_go_with_the_error() {
 }
 
 #[test]
+fn copies_that_were_not_held_go_with_the_error_too() {
+    for is_discarded in [false, true] {
+        let mut scene = scene();
+        scene.shared().set_write_mode(WriteMode::Through);
+        assert_eq!(scene.flush(), Ok(()));
+        // More than may be held until they are durable.
+        let blocks = 0..48;
+        blocks.clone().for_each(|block| assert_eq!(scene.write(block, 2), Ok(())));
+        scene.fail();
+        scene.backing.mood.set(Mood::Well);
+        for block in blocks.clone() {
+            let lost = scene.backing.ram.try_now(&write(block, 9, false));
+            assert_eq!(lost, Some(Ok(())));
+        }
+        let copies = blocks.clone().filter(|block| scene.read(*block) == Ok(2)).count();
+        assert!(copies > 32, "more than are held: {copies}");
+        match is_discarded {
+            true => assert_eq!(scene.discard(), Ok(0)),
+            false => scene.shared().clear_error(),
+        }
+        let stale: Vec<u64> = blocks.filter(|block| scene.read(*block) != Ok(9)).collect();
+        assert_eq!(stale, [], "discarded: {is_discarded}");
+        scene.shared().check();
+    }
+}
+
+#[test]
 fn memory_is_taken_over_for_its_own_backing_only() {
     let mut scene = scene();
     scene.write(3, 5).expect("absorbed");

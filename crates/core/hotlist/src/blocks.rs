@@ -1,5 +1,6 @@
 //! The blocks of a list, decoded one by one.
 
+use crate::header::read_number;
 use alloc::vec::Vec;
 
 /// The blocks of a list: the hottest class first, each in ascending order. It decodes them when
@@ -38,20 +39,7 @@ impl Blocks {
 
     /// Reads a number. None: the bytes end, or it has more than 64 bits.
     fn number(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let byte = *self.coded.get(self.at)?;
-            self.at += 1;
-            let bits = u64::from(byte & 0x7f);
-            if bits << shift >> shift != bits {
-                return None;
-            }
-            number |= bits << shift;
-            if byte & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-        None
+        read_number(&self.coded, &mut self.at)
     }
 }
 

@@ -78,14 +78,43 @@ pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
+/// Reads a number in groups of seven bits. None: the bytes are no such number.
+pub(crate) fn read_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        let bits = u64::from(byte & 0x7f);
+        if bits << shift >> shift != bits {
+            return None;
+        }
+        number |= bits << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
 /// The bytes that were not read yet.
 pub(crate) struct Rest<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Rest<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Unusable> {
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Unusable> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(Unusable::Damaged)?;
         self.0 = rest;
         Ok(taken)
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, Unusable> {
+        self.array().map(|[byte]| byte)
+    }
+
+    pub(crate) fn number(&mut self) -> Result<u64, Unusable> {
+        let mut at = 0;
+        let number = read_number(self.0, &mut at).ok_or(Unusable::Damaged)?;
+        self.0 = &self.0[at..];
+        Ok(number)
     }
 
     fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], Unusable> {

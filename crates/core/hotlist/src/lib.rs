@@ -1,5 +1,6 @@
-//! The list of a volume's hot blocks, its start-up list ([`StartList`]) and the state of its
-//! cache's policy ([`SavedPolicy`]), as they are saved between two lives of a daemon.
+//! The list of a volume's hot blocks, its start-up list ([`StartList`]), the state of its cache's
+//! policy ([`SavedPolicy`]) and the classes of its blocks ([`SavedClasses`]), as they are saved
+//! between two lives of a daemon.
 //!
 //! A list has block numbers only, no contents: a cache that uses it reads the blocks again. The
 //! crate works on bytes in memory; files belong to the callers. [`HotList::parse`] accepts any
@@ -33,6 +34,7 @@ extern crate alloc;
 extern crate std;
 
 mod blocks;
+mod class_list;
 mod encode;
 mod entry;
 mod header;
@@ -42,6 +44,10 @@ mod start;
 mod unusable;
 
 pub use blocks::Blocks;
+pub use class_list::{
+    CLASS_EXTENTS_MAX, CLASS_FILE_BYTES_MAX, CLASS_LIST_BYTES_MAX, CLASS_NAMES_MAX, ClassList,
+    ClassRun, SavedClasses, encode_classes,
+};
 pub use encode::encode;
 pub use entry::{CLASSES, Entry};
 pub use list::{Description, HotList};

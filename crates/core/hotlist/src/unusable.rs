@@ -11,6 +11,8 @@ pub enum Unusable {
     NoStartList,
     /// They do not begin as the state of a policy does.
     NoPolicy,
+    /// They do not begin as the classes of blocks do.
+    NoClasses,
     /// They are a list of a later version of the program.
     Newer(u32),
     /// They are damaged or truncated.
@@ -25,6 +27,7 @@ impl fmt::Display for Unusable {
             Unusable::NoList => f.write_str("is no list of hot blocks"),
             Unusable::NoStartList => f.write_str("is no start-up list"),
             Unusable::NoPolicy => f.write_str("is no state of a policy"),
+            Unusable::NoClasses => f.write_str("is no list of the classes of blocks"),
             Unusable::Newer(version) => write!(f, "is of a later version ({version})"),
             Unusable::Damaged => f.write_str("is damaged"),
             Unusable::TooLarge => f.write_str("is larger than any list"),

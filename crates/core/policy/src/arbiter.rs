@@ -29,6 +29,13 @@ const FIRST: usize = 0;
 /// Slots of a shadow; up to twice that.
 const SAMPLED: u32 = 1024;
 
+/// Returns the binary logarithm of the number of blocks per block of the sample, and the number of
+/// slots of a shadow, for a cache with `slots` slots.
+pub(crate) fn shadow_size(slots: u32) -> (u32, u32) {
+    let one_in_log2 = (slots / SAMPLED).max(1).ilog2();
+    (one_in_log2, (slots >> one_in_log2).max(1))
+}
+
 /// The counts of misses at one speed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Speed {
@@ -59,22 +66,22 @@ impl Tuning {
     };
 }
 
-/// Decaying counts of misses.
-struct Memory {
+/// Decaying counts of the misses of some shadows.
+pub(crate) struct Memory<const SHADOWS: usize> {
     speed: Speed,
-    misses: [f64; SHARES.len()],
+    pub(crate) misses: [f64; SHADOWS],
 }
 
-impl Memory {
-    fn new(speed: Speed) -> Memory {
-        Memory { speed, misses: [0.0; SHARES.len()] }
+impl<const SHADOWS: usize> Memory<SHADOWS> {
+    pub(crate) fn new(speed: Speed) -> Memory<SHADOWS> {
+        Memory { speed, misses: [0.0; SHADOWS] }
     }
 
     /// Decays the counts. Returns the shadow that is significantly better than the current one, if
     /// there is one.
-    fn look(&mut self, current: usize) -> Option<usize> {
+    pub(crate) fn look(&mut self, current: usize) -> Option<usize> {
         let mut best = current;
-        for shadow in 0..SHARES.len() {
+        for shadow in 0..SHADOWS {
             if self.misses[shadow] < self.misses[best] {
                 best = shadow;
             }
@@ -103,8 +110,8 @@ pub struct Arbiter {
     every: u32,
     seen: u32,
     current: usize,
-    slow: Memory,
-    quick: Memory,
+    slow: Memory<{ SHARES.len() }>,
+    quick: Memory<{ SHARES.len() }>,
     record: Record,
 }
 
@@ -116,8 +123,7 @@ impl Arbiter {
 
     /// Same as `new`, with other numbers. Only for comparisons.
     pub fn with_tuning(slots: u32, tuning: &Tuning) -> Arbiter {
-        let one_in_log2 = (slots / SAMPLED).max(1).ilog2();
-        let sampled = (slots >> one_in_log2).max(1);
+        let (one_in_log2, sampled) = shadow_size(slots);
         Arbiter {
             shadows: SHARES.map(|share| Slots::with_window(share, sampled)),
             sampler: Sampler::new(Owner::Arbiter, one_in_log2),

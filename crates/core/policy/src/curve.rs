@@ -55,6 +55,49 @@ pub struct Answer {
     pub accesses: u64,
     /// Whether the cache is too small for an accurate curve.
     pub is_too_small: bool,
+    /// The same as `miss_ratios`, of caches without a compressed tier. None: the cache has none.
+    pub uncompressed_miss_ratios: Option<[f64; POINTS]>,
+}
+
+impl Answer {
+    /// Returns the answer for a cache with a compressed tier, without which it would have missed
+    /// this share of the accesses more. The simulated caches of the curve have no tier: a cache
+    /// that has one is taken for a larger one without it, by the same factor at each size.
+    pub fn with_tier(self, saved: f64) -> Answer {
+        let own = self.miss_ratios[PRESENT];
+        let plain = self.miss_ratios.map(|ratio| (ratio + saved).clamp(0.0, 1.0));
+        let larger = octaves_to(&plain, own);
+        let ratio_at = |point: usize| interpolated(&plain, point as f64 + larger);
+        let reads_at = |point: usize| interpolated(&self.reads_missed_more, point as f64 + larger);
+        let rest = own - ratio_at(PRESENT);
+        Answer {
+            miss_ratios: core::array::from_fn(|point| (ratio_at(point) + rest).clamp(0.0, 1.0)),
+            reads_missed_more: core::array::from_fn(|point| reads_at(point) - reads_at(PRESENT)),
+            uncompressed_miss_ratios: Some(plain),
+            ..self
+        }
+    }
+}
+
+/// Returns the value at a position between the points; behind the last one, that of the last one.
+fn interpolated(values: &[f64; POINTS], position: f64) -> f64 {
+    let point = (position as usize).min(POINTS - 1);
+    let next = (point + 1).min(POINTS - 1);
+    let part = (position - point as f64).clamp(0.0, 1.0);
+    values[point] + (values[next] - values[point]) * part
+}
+
+/// Returns by how many doublings the size with this miss ratio is larger than the present one; at
+/// most the last point.
+fn octaves_to(ratios: &[f64; POINTS], wanted: f64) -> f64 {
+    for point in PRESENT..POINTS - 1 {
+        let (ratio, next) = (ratios[point], ratios[point + 1]);
+        if wanted >= next {
+            let part = if ratio > next { (ratio - wanted) / (ratio - next) } else { 0.0 };
+            return (point - PRESENT) as f64 + part.clamp(0.0, 1.0);
+        }
+    }
+    (POINTS - 1 - PRESENT) as f64
 }
 
 /// Misses of a point.
@@ -236,6 +279,7 @@ impl Curve {
             reads_missed_more,
             accesses,
             is_too_small: self.sampled_slots < SAMPLED_MIN,
+            uncompressed_miss_ratios: None,
         })
     }
 }
@@ -317,6 +361,35 @@ mod tests {
                 assert!((ratio - full).abs() < 0.03, "{kind:?}, {slots} slots: {ratio}, {full}");
             }
         }
+    }
+
+    #[test]
+    fn a_cache_with_a_tier_is_taken_for_a_larger_one() {
+        let plain = Answer {
+            miss_ratios: [0.8, 0.7, 0.6, 0.5, 0.3, 0.1],
+            reads_missed_more: [0.3, 0.2, 0.1, 0.0, -0.2, -0.4],
+            accesses: 1000,
+            is_too_small: false,
+            uncompressed_miss_ratios: None,
+        };
+        let is_near = |found: [f64; POINTS], expected: [f64; POINTS]| {
+            let pairs = found.into_iter().zip(expected);
+            assert!(pairs.clone().all(|(one, other)| (one - other).abs() < 1e-9), "{found:?}");
+        };
+        // 70 % without the tier, so it is as good as twice the memory.
+        let twice = plain.with_tier(0.2);
+        is_near(twice.miss_ratios, [0.9, 0.8, 0.7, 0.5, 0.3, 0.3]);
+        is_near(
+            twice.uncompressed_miss_ratios.expect("it has a tier"),
+            [1.0, 0.9, 0.8, 0.7, 0.5, 0.3],
+        );
+        is_near(twice.reads_missed_more, [0.4, 0.3, 0.2, 0.0, -0.2, -0.2]);
+        let half_more = plain.with_tier(0.1);
+        is_near(half_more.miss_ratios, [0.85, 0.75, 0.65, 0.5, 0.3, 0.2]);
+        let none = plain.with_tier(0.0);
+        is_near(none.miss_ratios, plain.miss_ratios);
+        let more_than_all_sizes = plain.with_tier(0.45);
+        assert!((more_than_all_sizes.miss_ratios[PRESENT] - 0.5).abs() < 1e-9);
     }
 
     #[test]

@@ -30,6 +30,10 @@ impl Replacement for Fifo {
         (list.length > 0).then_some(list.head)
     }
 
+    fn spare(&mut self, links: &mut Links, slot: u32, _: Hash) {
+        links.touch(&mut self.0[0], slot);
+    }
+
     fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
         if held == Held::Clean {
             links.replace(&mut self.0[0], old, new);

@@ -16,6 +16,15 @@ impl Hash {
         Hash(mixed ^ (mixed >> 33))
     }
 
+    /// Returns the number of the block: the steps of [`Hash::of`], reversed.
+    #[inline]
+    pub(crate) fn block(self) -> u64 {
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0x9cb4_b2f8_1293_37db);
+        mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0x4f74_430c_22a5_4005);
+        mixed ^ (mixed >> 33)
+    }
+
     /// The hash with these bits.
     pub(crate) fn from_bits(bits: u64) -> Hash {
         Hash(bits)
@@ -31,5 +40,18 @@ impl Hash {
     #[inline]
     pub fn is_sampled(self) -> bool {
         self.0 >> 40 & 15 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_hash_has_the_number_of_its_block(block: u64) {
+            prop_assert_eq!(Hash::of(block).block(), block);
+        }
     }
 }

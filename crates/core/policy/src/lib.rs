@@ -3,7 +3,7 @@
 //! A policy identifies slots by number and blocks by hash. It holds no block, never waits and reads
 //! no clock. A shard of the cache drives it under its lock; [`Simulation`] drives it without any
 //! bytes. Both make the same calls, so the simulation counts what the cache would count.
-//! [`TieredSimulation`] has a compressed tier, too.
+//! [`TieredSimulation`] has a compressed tier, too, and [`HintedSimulation`] follows [`Hints`].
 //!
 //! The links of the slots belong to the caller, which has other lists of slots; a slot is in one
 //! list at a time. Clean slots are in a list of the policy; dirty slots are in none of its lists.
@@ -29,6 +29,8 @@ mod fifo;
 mod fingerprints;
 mod ghosts;
 mod hash;
+mod hinted;
+mod hints;
 mod kind;
 mod lirs;
 mod lists;
@@ -45,6 +47,10 @@ mod sketch;
 mod slots;
 mod table;
 mod tier;
+mod tier_arbiter;
+mod tier_shard;
+mod tier_share;
+mod tier_sizes;
 mod tiered;
 mod two_q;
 mod w_tiny_lfu;
@@ -54,12 +60,20 @@ pub use arbiter::{Arbiter, Record, Speed, Tuning};
 pub use curve::{Answer, Curve, POINTS, PRESENT};
 pub use expectation::{Access, Expectation};
 pub use hash::Hash;
+pub use hinted::HintedSimulation;
+pub use hints::{
+    BLOCKS_END, CLASSES, CLASSES_MAX, Class, ClassAdmission, ClassCounts, ClassExtent, ClassMap,
+    ClassReport, CurrentHints, EXTENTS_MAX, Hints, Judge, MapError, PolicyHints, Treatment,
+    Treatments, UNKNOWN, Weight, class_by_name,
+};
 pub use kind::Kind;
 pub use lists::{Link, Links, List, NIL};
 pub use policy::Policy;
 pub use sampler::Sampler;
 pub use shards::{REGION_BLOCKS, shard_of};
 pub use simulation::{Simulation, misses};
+pub use tier_arbiter::{TierArbiter, TierRecord};
+pub use tier_share::TierShare;
 pub use tiered::{CompressedBytes, TierRules, TieredSimulation};
 pub use window::{main_rule, window_share};
 
@@ -166,6 +180,18 @@ trait Replacement {
         hash_of: impl Fn(u32) -> Hash,
     ) -> Option<u32>;
 
+    /// Gives a slot that `victim` has just returned more time, because its block's class weighs
+    /// more than the candidate's. It is not forgotten.
+    fn spare(&mut self, links: &mut Links, slot: u32, hash: Hash) {
+        self.hit(links, slot, || hash, Held::Clean);
+    }
+
+    /// Whether the last victim was rejected: it leaves the queue that new blocks enter, and the
+    /// policy prefers all blocks of its main part to it.
+    fn has_rejected(&self) -> bool {
+        false
+    }
+
     /// Moves the block of `old` to `new`, which holds a newer version and is in no list; `held` is
     /// the state of `new`. The access itself was recorded before, for `old`. A clean `new` takes
     /// the position of `old` in its list. `old` is forgotten next.
@@ -173,6 +199,12 @@ trait Replacement {
 
     /// Records that a slot no longer holds its block.
     fn forget(&mut self, links: &mut Links, slot: u32, held: Held);
+
+    /// Sets the room of the policy: the number of slots that are for it, and how many of them are
+    /// free. Free slots count as part of the queue that new blocks enter: so a policy whose slots
+    /// are freed ahead of need evicts from the same queues as one whose slots are freed when they
+    /// are needed.
+    fn set_room(&mut self, _slots: u32, _free: u32) {}
 
     /// Changes the number of slots.
     fn resize(&mut self, _slots: u32) {}

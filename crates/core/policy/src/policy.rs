@@ -2,16 +2,25 @@
 
 use crate::clock::Clock;
 use crate::fifo::Fifo;
+use crate::hints::{PolicyHints, SPARED_MAX};
 use crate::lru::Lru;
 use crate::s3_fifo::S3Fifo;
 use crate::sieve::Sieve;
 use crate::two_q::TwoQ;
 use crate::w_tiny_lfu::WTinyLfu;
 use crate::window::{FIRST_SHARE, Window};
-use crate::{Cause, Hash, Held, Kind, Links, List, ListsByHeat, Replacement, Verdict, WALK_MAX};
+use crate::{
+    CLASSES_MAX, Cause, ClassCounts, Hash, Held, Kind, Links, List, ListsByHeat, Replacement,
+    Verdict, WALK_MAX,
+};
+use alloc::boxed::Box;
 
 /// A policy and its state.
-pub struct Policy(Which);
+pub struct Policy {
+    which: Which,
+    /// The hints that its misses and victims pass.
+    hints: Option<Box<PolicyHints>>,
+}
 
 /// An enum, not a trait object, because it is called on every hit.
 enum Which {
@@ -52,7 +61,7 @@ impl Policy {
     /// If the kind does not work on slots: [`Kind::Arc`] and [`Kind::Lirs`]. Every kind that
     /// [`Kind::is_served`] does.
     pub fn new(kind: Kind, slots: u32) -> Policy {
-        let mut policy = Policy(match kind {
+        let mut policy = Policy::without_hints(match kind {
             Kind::Lru => Which::Lru(Lru::EMPTY),
             Kind::Fifo => Which::Fifo(Fifo::EMPTY),
             Kind::Clock => Which::Clock(Clock::new(WALK_MAX)),
@@ -68,12 +77,36 @@ impl Policy {
         policy
     }
 
+    fn without_hints(which: Which) -> Policy {
+        Policy { which, hints: None }
+    }
+
+    /// Replaces the hints; later ones continue the counts of earlier ones. Returns the earlier
+    /// ones, to be dropped outside of a section. Allocates nothing.
+    pub fn replace_hints(&mut self, hints: Option<Box<PolicyHints>>) -> Option<Box<PolicyHints>> {
+        let mut earlier = core::mem::replace(&mut self.hints, hints);
+        if let (Some(hints), Some(earlier)) = (&mut self.hints, &mut earlier) {
+            hints.continue_from(earlier);
+        }
+        earlier
+    }
+
+    /// The counts of each class, if there are hints.
+    pub fn class_counts(&self) -> Option<&[ClassCounts; CLASSES_MAX]> {
+        self.hints.as_ref().map(|hints| hints.counts())
+    }
+
+    /// Whether hints name a block as one of a class that is never admitted.
+    pub fn never_admits(&self, block: u64) -> bool {
+        self.hints.as_ref().is_some_and(|hints| hints.never_admits(block))
+    }
+
     /// Same as `new`, with unbounded searches for a victim, and S3-FIFO filled as in libcachesim.
     pub(crate) fn as_libcachesim(kind: Kind, slots: u32) -> Policy {
         let mut policy = match kind {
-            Kind::Clock => Policy(Which::Clock(Clock::new(u32::MAX))),
-            Kind::Sieve => Policy(Which::Sieve(Sieve::new(u32::MAX))),
-            Kind::S3Fifo => Policy(Which::S3Fifo(S3Fifo::new(u32::MAX, true))),
+            Kind::Clock => Policy::without_hints(Which::Clock(Clock::new(u32::MAX))),
+            Kind::Sieve => Policy::without_hints(Which::Sieve(Sieve::new(u32::MAX))),
+            Kind::S3Fifo => Policy::without_hints(Which::S3Fifo(S3Fifo::new(u32::MAX, true))),
             _ => return Policy::new(kind, slots),
         };
         policy.resize(slots);
@@ -82,18 +115,18 @@ impl Policy {
 
     /// The lists of the clean slots, in the policy's own order.
     pub fn lists(&self) -> &[List] {
-        dispatch!(&self.0, policy => policy.lists())
+        dispatch!(&self.which, policy => policy.lists())
     }
 
     /// Returns the lists of the clean slots, the coldest first; each begins with its coldest slot.
     pub fn coldest_first(&self) -> ListsByHeat {
-        dispatch!(&self.0, policy => policy.coldest_first())
+        dispatch!(&self.which, policy => policy.coldest_first())
     }
 
     /// The number of reads of a slot, up to three, that the policy remembers apart from its
     /// position in a list.
     pub fn reads(&self, slot: u32) -> u32 {
-        dispatch!(&self.0, policy => policy.reads(slot))
+        dispatch!(&self.which, policy => policy.reads(slot))
     }
 
     /// Number of clean slots.
@@ -106,7 +139,7 @@ impl Policy {
     /// policy needs it. The policy may remember a read of a dirty slot until the slot is clean.
     #[inline]
     pub fn hit(&mut self, links: &mut Links, slot: u32, hash: impl FnOnce() -> Hash, held: Held) {
-        dispatch!(&mut self.0, policy => policy.hit(links, slot, hash, held));
+        dispatch!(&mut self.which, policy => policy.hit(links, slot, hash, held));
     }
 
     /// Records a missing block and returns whether to admit it. Call it once per missing block of a
@@ -114,14 +147,16 @@ impl Policy {
     /// write that is admitted, whatever its result.
     #[inline]
     pub fn miss(&mut self, hash: Hash) -> Verdict {
-        dispatch!(&mut self.0, policy => policy.miss(hash))
+        let verdict = dispatch!(&mut self.which, policy => policy.miss(hash));
+        let is_skipped = self.hints.as_mut().is_some_and(|hints| hints.skips(hash));
+        if is_skipped { Verdict::Skip } else { verdict }
     }
 
     /// Adds a slot, which is in no list, with a clean copy of this block. It may be chosen as a
     /// victim from now on.
     #[inline]
     pub fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, cause: Cause) {
-        dispatch!(&mut self.0, policy => policy.admit(links, slot, hash, cause));
+        dispatch!(&mut self.which, policy => policy.admit(links, slot, hash, cause));
     }
 
     /// Returns the clean slot to evict for a candidate. The caller must forget it next; until then
@@ -133,7 +168,28 @@ impl Policy {
         candidate: Hash,
         hash_of: impl Fn(u32) -> Hash,
     ) -> Option<u32> {
-        dispatch!(&mut self.0, policy => policy.victim(links, candidate, hash_of))
+        if let Some(hints) = &mut self.hints
+            && let Some(weight) = hints.weight_of(candidate)
+        {
+            for _ in 0..SPARED_MAX {
+                let next =
+                    dispatch!(&mut self.which, policy => policy.victim(links, candidate, &hash_of));
+                let slot = next?;
+                let hash = hash_of(slot);
+                if !hints.spares(hash, weight) {
+                    return next;
+                }
+                dispatch!(&mut self.which, policy => policy.spare(links, slot, hash));
+            }
+        }
+        dispatch!(&mut self.which, policy => policy.victim(links, candidate, hash_of))
+    }
+
+    /// Whether the last victim was rejected: it leaves the queue that new blocks enter, and the
+    /// policy prefers all blocks of its main part to it.
+    #[inline]
+    pub fn has_rejected(&self) -> bool {
+        dispatch!(&self.which, policy => policy.has_rejected())
     }
 
     /// Moves the block of `old` to `new`, which is in no list: a write has stored a newer version
@@ -141,7 +197,7 @@ impl Policy {
     /// `old` must be clean too: it leaves its list, and `new` takes its position.
     #[inline]
     pub fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
-        dispatch!(&mut self.0, policy => policy.succeed(links, old, new, held));
+        dispatch!(&mut self.which, policy => policy.succeed(links, old, new, held));
     }
 
     /// Adds a slot, which is in no list, with a clean block that an earlier process had in this
@@ -156,18 +212,18 @@ impl Policy {
         list: usize,
         reads: u32,
     ) {
-        dispatch!(&mut self.0, policy => policy.restore(links, slot, hash, list, reads));
+        dispatch!(&mut self.which, policy => policy.restore(links, slot, hash, list, reads));
     }
 
     /// Fingerprints of blocks that were evicted recently, if the policy has these: to save them.
     pub fn ghosts(&self) -> &[u16] {
-        dispatch!(&self.0, policy => policy.ghosts())
+        dispatch!(&self.which, policy => policy.ghosts())
     }
 
     /// Restores the fingerprints of evicted blocks that an earlier process had, if their number is
     /// that of this policy. Returns whether it is.
     pub fn restore_ghosts(&mut self, ghosts: &[u16]) -> bool {
-        let own = dispatch!(&mut self.0, policy => policy.ghosts_mut());
+        let own = dispatch!(&mut self.which, policy => policy.ghosts_mut());
         let is_same = own.len() == ghosts.len();
         if is_same {
             own.copy_from_slice(ghosts);
@@ -178,21 +234,28 @@ impl Policy {
     /// Records that a slot no longer holds its block. A clean slot leaves its list.
     #[inline]
     pub fn forget(&mut self, links: &mut Links, slot: u32, held: Held) {
-        dispatch!(&mut self.0, policy => policy.forget(links, slot, held));
+        dispatch!(&mut self.which, policy => policy.forget(links, slot, held));
     }
 
     /// Sets the window's share of the cache if the policy is [`Kind::Adaptive`]: in 1024ths, as in
     /// [`window_share`](crate::window_share), or as [`Arbiter`](crate::Arbiter) returns it, with
     /// the rules for main.
     pub fn set_window_share(&mut self, share: u32) {
-        if let Which::Window(window) = &mut self.0 {
+        if let Which::Window(window) = &mut self.which {
             window.set_share(share);
         }
     }
 
+    /// Sets the room of the policy: the number of slots that are for it, which is smaller if others
+    /// are pages of a compressed tier, and how many of them were freed ahead of need.
+    #[inline]
+    pub fn set_room(&mut self, slots: u32, free: u32) {
+        dispatch!(&mut self.which, policy => policy.set_room(slots, free));
+    }
+
     /// Changes the number of slots. Slots beyond it were forgotten before. Allocates.
     pub fn resize(&mut self, slots: u32) {
-        dispatch!(&mut self.0, policy => policy.resize(slots));
+        dispatch!(&mut self.which, policy => policy.resize(slots));
     }
 }
 

@@ -35,6 +35,9 @@ pub(crate) struct S3Fifo {
     hits: Packed<2>,
     ghosts: Ghosts,
     small_min: u32,
+    /// Free slots that count as part of the small queue.
+    free: u32,
+    has_rejected: bool,
     walk_max: u32,
     /// Whether blocks that do not fit into the small queue enter the main queue, as in libcachesim.
     /// Until the first eviction.
@@ -51,6 +54,8 @@ impl S3Fifo {
             hits: Packed::EMPTY,
             ghosts: Ghosts::new(0),
             small_min: 1,
+            free: 0,
+            has_rejected: false,
             walk_max,
             fills_main,
         }
@@ -105,9 +110,10 @@ impl Replacement for S3Fifo {
         }
     }
 
-    fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, _: Cause) {
+    fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, cause: Cause) {
         let overflows = self.fills_main && self.lists[SMALL].length >= self.small_min;
-        let place = if self.ghosts.remove(hash) || overflows { MAIN } else { SMALL };
+        let is_proven = self.ghosts.remove(hash) || cause == Cause::Compressed;
+        let place = if is_proven || overflows { MAIN } else { SMALL };
         self.place.set(slot, place as u64);
         links.push_back(&mut self.lists[place], slot);
     }
@@ -121,9 +127,12 @@ impl Replacement for S3Fifo {
         self.fills_main = false;
         let mut walked = 0;
         let [small, main] = &self.lists;
-        let from_small = small.length >= self.small_min || main.length == 0;
+        let is_long = small.length + self.free >= self.small_min;
+        let from_small = is_long || main.length == 0;
+        self.has_rejected = false;
         if from_small && let Some(slot) = self.small_victim(links, &mut walked) {
             self.ghosts.push(hash_of(slot), candidate);
+            self.has_rejected = true;
             return Some(slot);
         }
         self.main_victim(links, &mut walked)
@@ -143,6 +152,14 @@ impl Replacement for S3Fifo {
         if held == Held::Clean {
             links.remove(&mut self.lists[self.place.get(slot) as usize], slot);
         }
+    }
+
+    fn has_rejected(&self) -> bool {
+        self.has_rejected
+    }
+
+    fn set_room(&mut self, slots: u32, free: u32) {
+        (self.small_min, self.free) = ((slots / 10).max(1), free);
     }
 
     /// Removes all ghosts.

@@ -32,6 +32,16 @@ impl Slots {
         self.policy.set_window_share(share);
     }
 
+    /// The policy, to set its hints.
+    pub(crate) fn policy_mut(&mut self) -> &mut Policy {
+        &mut self.policy
+    }
+
+    /// The policy.
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     /// Number of slots.
     #[cfg(test)]
     pub(crate) fn count(&self) -> u32 {

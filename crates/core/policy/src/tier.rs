@@ -11,10 +11,17 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bytes of a page, which is a slot.
-const PAGE_BYTES: u32 = 4096;
+/// Bytes of a page, which is a slot, without its seal.
+const PAGE_BYTES: u32 = 4096 - 8;
+/// Bytes of an object's head and check.
+const HEAD_BYTES: u32 = 12;
 /// Maximum number of objects, for each slot of the shard.
 const OBJECTS_PER_SLOT: u32 = 2;
+
+/// Returns the bytes that an object takes, with its head.
+const fn object_bytes(bytes: u32) -> u32 {
+    (HEAD_BYTES + bytes).next_multiple_of(8)
+}
 
 /// A compressed block.
 #[derive(Clone, Copy)]
@@ -35,8 +42,9 @@ struct Object {
 /// A slot with objects.
 struct Page {
     has_slot: bool,
-    /// The last stored object that begins here.
+    /// The first and the last stored object that begin here.
     first: u32,
+    last: u32,
     /// Live objects that have bytes here.
     live: u32,
 }
@@ -118,16 +126,20 @@ impl Tier {
 
     /// Whether an object of this many bytes needs another page first.
     pub(crate) fn needs_page(&self, bytes: u32) -> bool {
+        let bytes = object_bytes(bytes);
         let ahead =
             self.oldest.wrapping_add(self.pages.len() as u32).wrapping_sub(self.cursor_page);
         self.pages.is_empty()
             || u64::from(ahead) * u64::from(PAGE_BYTES) < u64::from(self.cursor + bytes)
     }
 
+    fn has_object(&self) -> bool {
+        self.free != NIL || self.objects.len() < self.objects_max as usize
+    }
+
     /// Whether another object can be stored only if one is dropped.
     pub(crate) fn is_full(&self) -> bool {
-        let has_object = self.free != NIL || self.objects.len() < self.objects_max as usize;
-        !has_object || self.pages.len() as u32 + 2 > self.pages_max
+        !self.has_object() || self.pages.len() as u32 + 2 > self.pages_max
     }
 
     /// Adds a slot.
@@ -135,25 +147,25 @@ impl Tier {
         if self.pages.is_empty() {
             (self.oldest, self.cursor) = (self.cursor_page, 0);
         }
-        self.pages.push_back(Page { has_slot: true, first: NIL, live: 0 });
+        self.pages.push_back(Page { has_slot: true, first: NIL, last: NIL, live: 0 });
         self.pages_held += 1;
     }
 
     /// Stores a block that it does not have. There must be room.
     pub(crate) fn store(&mut self, hash: Hash, bytes: u32) {
-        debug_assert!(!self.needs_page(bytes) && !self.is_full() && bytes > 0);
+        debug_assert!(!self.needs_page(bytes) && self.has_object() && bytes > 0);
         if self.cursor == PAGE_BYTES {
             self.advance();
         }
         let (page, at) = (self.cursor_page, self.cursor);
-        let near = bytes.min(PAGE_BYTES - at);
+        let whole = object_bytes(bytes);
+        let near = whole.min(PAGE_BYTES - at);
         self.cursor = at + near;
         let key = self.table.insert(hash);
-        let next = self.page(page).first;
         let number = self.take_object(Object {
             hash,
             page,
-            next,
+            next: NIL,
             key,
             at: at as u16,
             bytes: bytes as u16,
@@ -162,11 +174,16 @@ impl Tier {
         });
         self.object_of[key as usize] = number;
         let first = self.page(page);
-        (first.first, first.live) = (number, first.live + 1);
-        if near < bytes {
+        first.live += 1;
+        let before = core::mem::replace(&mut first.last, number);
+        match before {
+            NIL => first.first = number,
+            before => self.objects[before as usize].next = number,
+        }
+        if near < whole {
             self.advance();
             self.page(self.cursor_page).live += 1;
-            self.cursor = bytes - near;
+            self.cursor = whole - near;
         }
         self.held += 1;
     }
@@ -243,7 +260,7 @@ impl Tier {
         self.table.remove(object.key);
         self.held -= 1;
         self.objects[number as usize].is_dead = true;
-        if u32::from(object.at) + u32::from(object.bytes) > PAGE_BYTES {
+        if u32::from(object.at) + object_bytes(object.bytes.into()) > PAGE_BYTES {
             let next = object.page.wrapping_add(1);
             self.page(next).live -= 1;
             self.release_if_dead(next);

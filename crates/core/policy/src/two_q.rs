@@ -26,13 +26,23 @@ pub(crate) struct TwoQ {
     place: Packed<1>,
     /// `A1out`.
     out: Ghosts,
+    /// Maximum length of `A1in`, the free slots included.
     in_max: u32,
+    free: u32,
+    has_rejected: bool,
 }
 
 impl TwoQ {
     pub(crate) fn new() -> TwoQ {
         let lists = [List::EMPTY; 2];
-        TwoQ { lists, place: Packed::EMPTY, out: Ghosts::new(0), in_max: 0 }
+        TwoQ {
+            lists,
+            place: Packed::EMPTY,
+            out: Ghosts::new(0),
+            in_max: 0,
+            free: 0,
+            has_rejected: false,
+        }
     }
 }
 
@@ -50,8 +60,8 @@ impl Replacement for TwoQ {
         }
     }
 
-    fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, _: Cause) {
-        if self.out.remove(hash) {
+    fn admit(&mut self, links: &mut Links, slot: u32, hash: Hash, cause: Cause) {
+        if self.out.remove(hash) || cause == Cause::Compressed {
             self.place.set(slot, MAIN as u64);
         }
         links.push_back(&mut self.lists[self.place.get(slot) as usize], slot);
@@ -64,7 +74,8 @@ impl Replacement for TwoQ {
         hash_of: impl Fn(u32) -> Hash,
     ) -> Option<u32> {
         let [entered, main] = &self.lists;
-        if entered.length > self.in_max || main.length == 0 {
+        self.has_rejected = main.length > 0 && entered.length + self.free > self.in_max;
+        if main.length == 0 || self.has_rejected && entered.length > 0 {
             if entered.length == 0 {
                 return None;
             }
@@ -87,6 +98,14 @@ impl Replacement for TwoQ {
         if held == Held::Clean {
             links.remove(&mut self.lists[place as usize], slot);
         }
+    }
+
+    fn has_rejected(&self) -> bool {
+        self.has_rejected
+    }
+
+    fn set_room(&mut self, slots: u32, free: u32) {
+        (self.in_max, self.free) = (slots / 4, free);
     }
 
     /// Removes all ghosts.

@@ -34,6 +34,10 @@ pub(crate) struct WTinyLfu {
     window_max: u32,
     main_max: u32,
     protected_max: u32,
+    /// The slots for it, and the free ones, which count as part of the window.
+    slots: u32,
+    free: u32,
+    has_rejected: bool,
 }
 
 impl WTinyLfu {
@@ -46,6 +50,9 @@ impl WTinyLfu {
             window_max: 0,
             main_max: 0,
             protected_max: 0,
+            slots: 0,
+            free: 0,
+            has_rejected: false,
         }
     }
 
@@ -53,6 +60,15 @@ impl WTinyLfu {
         links.remove(&mut self.lists[from], slot);
         links.push_back(&mut self.lists[to], slot);
         self.place.set(slot, to as u64);
+    }
+
+    /// Sets the maximum lengths of the lists, for this number of slots.
+    fn set_slots(&mut self, slots: u32) {
+        self.slots = slots;
+        let share = |of: u32, percent: u32| (u64::from(of) * u64::from(percent) / 100) as u32;
+        self.window_max = share(slots, self.window_percent).max(1);
+        self.main_max = slots.saturating_sub(self.window_max);
+        self.protected_max = share(self.main_max, 80);
     }
 
     fn main_length(&self) -> u32 {
@@ -95,13 +111,14 @@ impl Replacement for WTinyLfu {
     }
 
     fn victim(&mut self, links: &mut Links, _: Hash, hash_of: impl Fn(u32) -> Hash) -> Option<u32> {
+        self.has_rejected = false;
         let [window, probation, protected] = &self.lists;
         let main = if probation.length > 0 { probation } else { protected };
         match (window.length > 0, main.length > 0) {
             (false, false) => return None,
             (true, false) => return Some(window.head),
             (false, true) => return Some(main.head),
-            (true, true) if window.length < self.window_max => return Some(main.head),
+            (true, true) if window.length + self.free < self.window_max => return Some(main.head),
             (true, true) => {}
         }
         let (enters, goes) = (window.head, main.head);
@@ -109,6 +126,7 @@ impl Replacement for WTinyLfu {
             self.shift(links, enters, WINDOW, PROBATION);
             return Some(goes);
         }
+        self.has_rejected = true;
         Some(enters)
     }
 
@@ -126,14 +144,22 @@ impl Replacement for WTinyLfu {
         }
     }
 
+    fn has_rejected(&self) -> bool {
+        self.has_rejected
+    }
+
+    fn set_room(&mut self, slots: u32, free: u32) {
+        self.free = free;
+        if self.slots != slots {
+            self.set_slots(slots);
+        }
+    }
+
     /// Resets the sketch.
     fn resize(&mut self, slots: u32) {
         self.place.resize(slots);
         self.sketch = Sketch::new(slots);
-        let share = |of: u32, percent: u32| (u64::from(of) * u64::from(percent) / 100) as u32;
-        self.window_max = share(slots, self.window_percent).max(1);
-        self.main_max = slots.saturating_sub(self.window_max);
-        self.protected_max = share(self.main_max, 80);
+        self.set_slots(slots);
     }
 }
 

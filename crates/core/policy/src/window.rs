@@ -88,6 +88,10 @@ pub(crate) struct Window {
     ghosts: Fingerprints,
     /// Number of slots.
     slots: u32,
+    /// Free slots that count as part of the window.
+    free: u32,
+    /// Whether the last victim was one of the window, before a main part.
+    has_rejected: bool,
     /// The window's share, in 1024ths.
     share: u32,
     is_guarded: bool,
@@ -101,6 +105,8 @@ impl Window {
             states: Packed::EMPTY,
             ghosts: Fingerprints::new(0),
             slots: 0,
+            free: 0,
+            has_rejected: false,
             share: window_share(share),
             is_guarded: share & GUARDED != 0,
             is_proven_only: share & PROVEN != 0,
@@ -123,9 +129,14 @@ impl Window {
         self.lists.iter().map(|list| list.length).sum()
     }
 
-    /// Target number of clean slots in the window.
+    /// Number of clean slots, and of free ones that count as part of the window.
+    fn room(&self) -> u32 {
+        self.clean() + self.free
+    }
+
+    /// Target number of slots in the window, the free ones included.
     fn window_max(&self) -> u32 {
-        let slots = u64::from(self.clean()) * u64::from(self.share) / u64::from(ALL);
+        let slots = u64::from(self.room()) * u64::from(self.share) / u64::from(ALL);
         (slots as u32).max(1)
     }
 
@@ -189,7 +200,7 @@ impl Window {
 
     /// Whether main takes a block that has returned: unless it is guarded, always.
     fn main_yields(&mut self, links: &mut Links) -> bool {
-        let main_max = self.clean().saturating_sub(self.window_max());
+        let main_max = self.room().saturating_sub(self.window_max());
         if !self.is_guarded || self.lists[MAIN].length < main_max {
             return true;
         }
@@ -229,12 +240,12 @@ impl Window {
     /// Returns the oldest slot of the window that was not read; moves those before it to main.
     /// None: main must evict, or the walk has reached its limit.
     fn window_victim(&mut self, links: &mut Links, walked: &mut u32) -> Option<u32> {
-        let clean = self.clean();
+        let room = self.room();
         let window_max = self.window_max();
-        let main_max = clean.saturating_sub(window_max);
+        let main_max = room.saturating_sub(window_max);
         while *walked < WALK_MAX {
             let main = self.lists[MAIN].length;
-            if main > main_max || clean - main < window_max && main == main_max {
+            if main > main_max || room - main < window_max && main == main_max {
                 return None;
             }
             let slot = self.oldest()?;
@@ -317,15 +328,26 @@ impl Replacement for Window {
     }
 
     fn victim(&mut self, links: &mut Links, _: Hash, hash_of: impl Fn(u32) -> Hash) -> Option<u32> {
+        self.has_rejected = false;
         if self.is_lru() {
             return self.lru_victim(links);
         }
         let mut walked = 0;
         if let Some(slot) = self.window_victim(links, &mut walked) {
+            self.has_rejected = true;
             self.ghosts.push(hash_of(slot));
             return Some(slot);
         }
         self.main_victim(links, &mut walked).or_else(|| self.oldest())
+    }
+
+    /// A slot passes the list in which it is once more.
+    fn spare(&mut self, links: &mut Links, slot: u32, hash: Hash) {
+        self.ghosts.remove(hash);
+        match self.place(slot) {
+            MAIN if !self.is_lru() => links.touch(&mut self.lists[MAIN], slot),
+            _ => self.move_to(links, slot, YOUNG),
+        }
     }
 
     fn succeed(&mut self, links: &mut Links, old: u32, new: u32, held: Held) {
@@ -340,6 +362,14 @@ impl Replacement for Window {
         if held == Held::Clean {
             links.remove(&mut self.lists[place as usize], slot);
         }
+    }
+
+    fn set_room(&mut self, _: u32, free: u32) {
+        self.free = free;
+    }
+
+    fn has_rejected(&self) -> bool {
+        self.has_rejected
     }
 
     /// Removes all ghosts.

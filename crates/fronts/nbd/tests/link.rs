@@ -326,6 +326,38 @@ fn a_line_that_was_used_is_connected_again_without_a_request() {
     });
 }
 
+/// A server that accepts fewer connections than there are lanes.
+#[test]
+fn a_line_that_cannot_connect_takes_the_link_down_only_if_no_other_one_is_connected() {
+    let answer = [&SimpleReply { error: 0, cookie: 0 }.encode()[..], &[0; 512]].concat();
+    for (seed, (bytes, is_down)) in (15..).zip([(None, false), (Some(answer), true)]) {
+        let server = match bytes {
+            None => Server::Zeros(Rc::default()),
+            // The connection ends after the first read.
+            Some(bytes) => Server::Sends(bytes),
+        };
+        play(seed, vec![server], Some(plain()), move |scene| async move {
+            let state = scene.link.link().expect("a link").clone();
+            state.set_policy(LinkDown::ServeClean);
+            assert_eq!(read(&scene.link, 0, 1).await, Ok(vec![0; 512]));
+            let lane = scene.lane.clone();
+            let refused = Dialler {
+                lane: lane.clone(),
+                servers: RefCell::default(),
+                disk: Stack::new(&lane, Ram::new(SECTORS, SECTOR as u32)),
+                agreed: plain(),
+                dials: Rc::default(),
+            };
+            let dials = refused.dials.clone();
+            let other = Stack::new(&lane, Link::attach(&lane, refused, None, &scene.shared));
+            assert!(read(&other, 0, 1).await.is_err(), "its lane has no connection");
+            assert!(dials.get() > 10, "it is tried again");
+            assert_eq!(state.report(lane.now()).is_down(), is_down);
+            assert_eq!(read(&scene.link, 0, 1).await.is_err(), is_down);
+        });
+    }
+}
+
 #[test]
 fn another_export_at_the_same_address_is_never_read() {
     let servers = vec![Server::Other, Server::Until(usize::MAX)];

@@ -135,8 +135,8 @@ fn write(first: u64, count: u32) -> Request {
     Request::Write { at: Extent::new(first, count), from, fua: false }
 }
 
-/// Cuts all connections each `period_ns`, ten times, while three clients write to ranges of their
-/// own. Returns the longest time of a request.
+/// Cuts all connections each `period_ns`, for a minute and ten times at least, while three clients
+/// write to ranges of their own. Returns the longest time of a request.
 fn longest_wait(period_ns: u64) -> u64 {
     const CLIENTS: u64 = 3;
     let mut scene = Scene::new();
@@ -171,7 +171,7 @@ fn longest_wait(period_ns: u64) -> u64 {
             };
             lane.spawn(writes).expect("room");
         }
-        for _ in 0..10 {
+        for _ in 0..(60 * SECOND_NS / period_ns).max(10) {
             lane.sleep_until(lane.now() + period_ns).await;
             links.cut();
         }

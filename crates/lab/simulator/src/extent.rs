@@ -118,6 +118,7 @@ mod tests {
             threads: 1,
             sample,
             compress: None,
+            hints: None,
         }
     }
 

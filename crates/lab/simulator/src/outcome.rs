@@ -2,6 +2,7 @@
 
 use crate::footprint::Counted;
 use crate::sample::{Rate, TRUSTED_SLOTS};
+use policy::CLASSES_MAX;
 use trace::{Format, Notes};
 
 /// Counts of a trace's requests, on the selected devices.
@@ -36,6 +37,28 @@ pub struct Run {
     pub block_misses: u64,
     /// The same policy and size with a compressed tier, if that was simulated.
     pub tiered: Option<Tiered>,
+    /// The same policy and size with hints, if that was simulated.
+    pub hinted: Option<Hinted>,
+}
+
+/// A cache with hints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hinted {
+    /// Accesses to a block that was not cached.
+    pub block_misses: u64,
+    /// Whether the hints were followed at the end, or were suspended because they cost hits.
+    pub are_followed: bool,
+    /// The accesses to the blocks of each class.
+    pub classes: [ClassAccesses; CLASSES_MAX],
+}
+
+/// The accesses to the blocks of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ClassAccesses {
+    /// All accesses.
+    pub accesses: u64,
+    /// Those to blocks that were not cached.
+    pub misses: u64,
 }
 
 /// A cache with a compressed tier, which is a part of its slots. All numbers are extrapolated if a

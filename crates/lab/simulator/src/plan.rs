@@ -4,6 +4,7 @@ use crate::block_sizes::BlockSizes;
 use crate::choice::Choice;
 use crate::memory::Memory;
 use crate::sample::Sample;
+use policy::Hints;
 use std::path::PathBuf;
 use std::sync::Arc;
 use trace::Format;
@@ -32,6 +33,9 @@ pub struct Plan {
     /// The compressed sizes of the blocks: caches of policies that can be served are also simulated
     /// with a compressed tier in the same memory. None: without it only.
     pub compress: Option<Arc<BlockSizes>>,
+    /// Hints about the blocks of the only device that counts: caches of policies that can be served
+    /// are also simulated with them. None: without them only.
+    pub hints: Option<Arc<Hints>>,
 }
 
 /// Observes a running simulation.

@@ -1,9 +1,14 @@
 //! The tasks of the workers: the caches of the runs, and the count of the footprint.
 
+use crate::blocks::NUMBER_BITS;
 use crate::footprint::Footprint;
 use crate::lru::Lru;
 use crate::optimum::Optimum;
-use policy::{CompressedBytes, Kind, Simulation, TierRules, TieredSimulation, shard_of};
+use crate::outcome::{ClassAccesses, Hinted};
+use policy::{
+    CLASSES_MAX, CompressedBytes, HintedSimulation, Hints, Kind, Simulation, TieredSimulation,
+    shard_of,
+};
 use std::sync::Arc;
 
 /// Accesses that all workers receive.
@@ -23,6 +28,7 @@ pub(crate) enum Task {
     Lru(Lrus),
     Policy(Box<Simulated>),
     Tiered(Box<SimulatedTier>),
+    Hinted(Box<SimulatedHints>),
     Optimum(Optima),
     Footprint(Footprint),
     /// The footprint of the sample alone.
@@ -48,6 +54,14 @@ pub(crate) struct SimulatedTier {
     run: usize,
     cache: TieredSimulation,
     misses: u64,
+}
+
+/// A cache of one policy and size with hints.
+pub(crate) struct SimulatedHints {
+    run: usize,
+    cache: HintedSimulation,
+    hints: Arc<Hints>,
+    classes: [ClassAccesses; CLASSES_MAX],
 }
 
 /// The optimum of one size.
@@ -77,8 +91,20 @@ impl Task {
         shards: u32,
         sizes: &Arc<CompressedBytes>,
     ) -> Task {
-        let cache = TieredSimulation::new(kind, slots, shards, TierRules::ENGINE, sizes);
+        let cache = TieredSimulation::new(kind, slots, shards, sizes);
         Task::Tiered(Box::new(SimulatedTier { run, cache, misses: 0 }))
+    }
+
+    pub(crate) fn hinted(
+        run: usize,
+        kind: Kind,
+        slots: u32,
+        shards: u32,
+        hints: &Arc<Hints>,
+    ) -> Task {
+        let cache = HintedSimulation::new(kind, slots, shards, hints);
+        let classes = [ClassAccesses::default(); CLASSES_MAX];
+        Task::Hinted(Box::new(SimulatedHints { run, cache, hints: hints.clone(), classes }))
     }
 
     pub(crate) fn optimum(run: usize, slots: u32, shards: u32) -> Task {
@@ -92,7 +118,7 @@ impl Task {
             Task::Footprint(_) | Task::SampledFootprint(_) => 2,
             Task::Lru(_) => 12,
             Task::Policy(_) => 10,
-            Task::Tiered(_) => 20,
+            Task::Tiered(_) | Task::Hinted(_) => 20,
             Task::Optimum(_) => 30,
         }
     }
@@ -102,6 +128,7 @@ impl Task {
             Task::Lru(lrus) => lrus.take(&chunk.blocks),
             Task::Policy(simulated) => simulated.take(&chunk.blocks),
             Task::Tiered(simulated) => simulated.take(&chunk.blocks),
+            Task::Hinted(simulated) => simulated.take(&chunk.blocks),
             Task::Optimum(optima) => optima.take(chunk),
             Task::Footprint(footprint) => {
                 let whole = chunk.whole.as_ref().unwrap_or(&chunk.blocks);
@@ -122,7 +149,8 @@ impl Task {
             }
             Task::Policy(simulated) => (simulated.run == run).then_some(simulated.misses),
             Task::Optimum(optima) => (optima.run == run).then_some(optima.misses),
-            Task::Tiered(_) | Task::Footprint(_) | Task::SampledFootprint(_) => None,
+            Task::Tiered(_) | Task::Hinted(_) => None,
+            Task::Footprint(_) | Task::SampledFootprint(_) => None,
         }
     }
 
@@ -132,6 +160,20 @@ impl Task {
             Task::Tiered(simulated) if simulated.run == run => {
                 Some((&simulated.cache, simulated.misses))
             }
+            _ => None,
+        }
+    }
+}
+
+impl Task {
+    /// Returns the results of the cache with hints of a run, if this task has it.
+    pub(crate) fn hints(&self, run: usize) -> Option<Hinted> {
+        match self {
+            Task::Hinted(simulated) if simulated.run == run => Some(Hinted {
+                block_misses: simulated.classes.iter().map(|class| class.misses).sum(),
+                are_followed: simulated.cache.follows_hints(),
+                classes: simulated.classes,
+            }),
             _ => None,
         }
     }
@@ -164,6 +206,18 @@ impl SimulatedTier {
     fn take(&mut self, blocks: &[u64]) {
         let cache = &mut self.cache;
         self.misses += blocks.iter().filter(|block| !cache.read(**block)).count() as u64;
+    }
+}
+
+impl SimulatedHints {
+    fn take(&mut self, blocks: &[u64]) {
+        for block in blocks {
+            // Only one device counts: its number is not needed.
+            let block = block & ((1 << NUMBER_BITS) - 1);
+            let class = &mut self.classes[usize::from(self.hints.map.class_of(block))];
+            class.accesses += 1;
+            class.misses += u64::from(!self.cache.read(block));
+        }
     }
 }
 

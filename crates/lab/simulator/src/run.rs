@@ -11,7 +11,7 @@ use crate::pass::pass;
 use crate::plan::{Plan, Watch};
 use crate::policies::{Chunk, Task};
 use crate::reading::{CHUNK, Read, Reading};
-use crate::sample::{Known, Rate};
+use crate::sample::{Known, Rate, Sample};
 use crate::spool::Spooled;
 use crate::trace_file::TraceFile;
 use policy::{CompressedBytes, Kind};
@@ -27,6 +27,10 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, Error> {
     if !plan.shards.is_power_of_two() {
         let message = format!("--shards {}: write a power of two: 1, 2, 4, 8", plan.shards);
         return Err(Error::Usage(message));
+    }
+    if plan.hints.is_some() && plan.sample != Sample::Fixed(Rate::ALL) {
+        let message = "--map: cannot be combined with --sample; simulate all blocks";
+        return Err(Error::Usage(message.to_owned()));
     }
     let shares = plan.memories.iter().any(|memory| matches!(memory, Memory::Percent(_)));
     let has_optimum = plan.policies.iter().any(|choice| choice.what == What::Optimum);
@@ -131,6 +135,11 @@ fn simulate(
         // The simulated blocks are known, but not their requests.
         Source::Spools(..) => return Err(Error::Interrupted),
     };
+    if plan.hints.is_some() && plan.devices.len() != 1 && read.devices.len() > 1 {
+        let place = plan.path.display();
+        let message = format!("--map: {place} has several devices; choose one with --device");
+        return Err(Error::Usage(message));
+    }
     debug_assert!(!rate.is_all() || passed == read.counts.block_accesses);
     if is_complete && passed == 0 {
         let place = plan.path.display();
@@ -194,6 +203,11 @@ fn tasks(plan: &Plan, sizes: &[Slots], counts_footprint: bool) -> Vec<Task> {
             {
                 tasks.push(Task::tiered(run, kind, *slots, plan.shards, bytes));
             }
+            if let (Some(hints), What::Kind(kind)) = (&plan.hints, choice.what)
+                && kind.is_served()
+            {
+                tasks.push(Task::hinted(run, kind, *slots, plan.shards, hints));
+            }
             match choice.what {
                 What::Kind(Kind::Lru) => {}
                 What::Kind(kind) => tasks.push(Task::policy(run, kind, *slots, plan.shards)),
@@ -236,6 +250,7 @@ fn runs(plan: &Plan, extent: &Extent, known: &Known, tasks: &[Task]) -> Vec<Run>
                         compressed_slots: extent.rate.extrapolated(cache.compressed_slots()),
                     }
                 }),
+                hinted: tasks.iter().find_map(|task| task.hints(run)),
             });
         }
     }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use policy::{CompressedBytes, Kind, TierRules, TieredSimulation};
+use policy::{CompressedBytes, Kind, TieredSimulation};
 use simulator::{BLOCK_BYTES, BlockSizes, Choice, Memory, Plan, Rate, Run, Sample, What, run};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -51,16 +51,22 @@ fn policies_that_are_served_have_a_run_with_the_tier_beside_the_one_without() {
         assert_eq!(run.tiered.is_some(), kind.is_served(), "{}", run.policy);
         let Some(tiered) = run.tiered else { continue };
         let slots = [256, 1024][number % 2];
-        let mut cache = TieredSimulation::new(kind, slots, 4, TierRules::ENGINE, &bytes);
+        let mut cache = TieredSimulation::new(kind, slots, 4, &bytes);
         let misses = blocks.iter().filter(|block| !cache.read(**block)).count() as u64;
         assert_eq!(tiered.block_misses, misses, "{}", run.policy);
         assert_eq!(tiered.compressed_hits, cache.compressed_hits());
         assert_eq!(tiered.compressed_blocks, cache.compressed_blocks());
-        // More blocks than slots fit, and the tier has at most half of the slots.
+        // More blocks than slots fit, and the tier has at most three quarters of the slots.
         let held = u64::from(slots * 4) - tiered.compressed_slots + tiered.compressed_blocks;
-        assert!(held > u64::from(slots * 4) * 13 / 10, "{held} of {slots} in a shard");
-        assert!(tiered.compressed_slots <= u64::from(slots) * 2);
-        assert!(kind != Kind::Lru || misses < run.block_misses, "{tiered:?}");
+        // The share begins at half. In so small a cache the filter of W-TinyLFU is worth more, and
+        // the time until that is found costs up to 3 %.
+        let percent_max = if matches!(kind, Kind::WTinyLfu | Kind::WTinyLfu10) { 103 } else { 101 };
+        assert!(misses * 100 <= run.block_misses * percent_max, "the tier costs hits: {run:?}");
+        if matches!(kind, Kind::Adaptive | Kind::Lru) {
+            assert!(held > u64::from(slots * 4) * 13 / 10, "{held} of {slots} in a shard");
+            assert!(misses * 10 < run.block_misses * 9, "{run:?}");
+        }
+        assert!(tiered.compressed_slots <= u64::from(slots) * 3);
     }
     let without = |run: &Run| Run { tiered: None, ..run.clone() };
     assert_eq!(runs(&plain), both.iter().map(without).collect::<Vec<_>>());

@@ -13,6 +13,8 @@
 //! - [`disks`]: the machine's block devices; [`smartctl`]: their health.
 //! - [`lock_process`]: keeps the process's memory in RAM.
 //! - [`HugeAllocator`]: the system's allocator, with huge pages for large allocations.
+//! - [`file_extents`]: the positions of a file's blocks on its device.
+//! - [`limit_retransmission_pauses`]: how soon a TCP connection goes on after a cut.
 //! - [`resident_bytes`]: the amount of a file that is in the page cache.
 #![deny(unsafe_code)]
 
@@ -23,6 +25,7 @@ mod claimed;
 mod clock;
 pub mod disks;
 mod file;
+mod file_extents;
 mod groups;
 mod huge_allocator;
 mod identity;
@@ -43,6 +46,7 @@ mod pages;
 mod probe;
 mod refusal;
 mod resident;
+mod retransmission;
 pub mod shrink_guard;
 mod signals;
 mod signatures;
@@ -61,6 +65,7 @@ pub use claim::{Claim, Claimed, Intent, claim};
 pub use claimed::ClaimedDevice;
 pub use clock::{Patience, now_ns};
 pub use file::{FileVolume, Lock, OpenOptions};
+pub use file_extents::{FileExtent, file_extents};
 pub use groups::{Generation, Group, own_groups};
 pub use huge_allocator::{HugeAllocator, want_huge_allocations};
 pub use image::{ImageFormat, reason};
@@ -81,6 +86,7 @@ pub use open_error::{OpenError, OpenErrorKind};
 pub use pages::{Faults, cannot_lock, faults, lock_process, may_lock_all};
 pub use probe::{Alignment, Direct};
 pub use resident::resident_bytes;
+pub use retransmission::limit_retransmission_pauses;
 pub use shrink_guard::ShrinkGuard;
 pub use signals::{ignore_file_size_signal, make_ordinary, signals};
 pub use signatures::{Found, Kind, Mark, Signature, detect, signatures};

@@ -14,12 +14,14 @@ mod contestant;
 mod copy;
 mod device;
 mod engine;
+mod far;
 mod fio;
 mod guard;
 mod idle;
 mod lab;
 mod latencies;
 mod link;
+mod map;
 mod metadata;
 mod misses;
 mod model;
@@ -82,6 +84,9 @@ enum Figure {
     /// Compressed blocks: how many more blocks of files the same memory holds, with all metadata;
     /// times of the codec, compared with the commands `lz4` and `zstd`.
     Packing(packing::Arguments),
+    /// The map from blocks to files: processor time and memory for a million files, read from an
+    /// image and by FIEMAP; whether both are equal; the time of a lookup. As root.
+    Map(map::Arguments),
     /// Modelled drives: simulated requests per second of processor time, and the lateness of a
     /// served drive's answers.
     Model(model::Arguments),
@@ -138,6 +143,9 @@ enum Figure {
     /// Streams of reads with readahead compared with none, in virtual time: of every order, next to
     /// random reads, and while a file is copied.
     Readahead(readahead::Arguments),
+    /// Backings with long round trips, in virtual time: the part of a link's rate that streams of
+    /// reads and of writes, and a list of hot blocks reach.
+    Far(far::Arguments),
     /// Time from kill -9 to the first answer of the next server, with much dirty data.
     Restart(restart::Arguments),
     /// Takeovers of cached blocks, and the list of hot blocks over a restart, in virtual time: hits
@@ -164,6 +172,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Write(arguments) => write::run(&arguments),
         Figure::Metadata => metadata::run(),
         Figure::Packing(arguments) => packing::run(&arguments),
+        Figure::Map(arguments) => map::run_all(&arguments),
         Figure::Model(arguments) => model::run(&arguments),
         Figure::Misses(arguments) => misses::run(&arguments),
         Figure::Scrape(arguments) => scrape::run(&arguments),
@@ -184,6 +193,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Compress(arguments) => compress::run(&arguments),
         Figure::Policy(arguments) => policy::run(&arguments),
         Figure::Readahead(arguments) => readahead::run(&arguments),
+        Figure::Far(arguments) => far::run(&arguments),
         Figure::Restart(arguments) => restart::run(&arguments),
         Figure::Warm(arguments) => run_warm(&arguments),
         Figure::Routes(arguments) => routes::run(&arguments),

@@ -3,13 +3,17 @@
 use crate::midway;
 use crate::setup::Setup;
 use crate::subject::{
-    self, Admission, Changing, Connection, Discarding, Fence, Process, Subject, Warming,
+    self, Admission, Changing, Connection, Discarding, Fence, Hinting, Objects, Observing, Process,
+    Subject, Warming,
 };
-use block::{Block, Limits, Memory, Stack, WriteMode};
+use block::{Block, Buf, Extent, Limits, Memory, Stack, WriteMode};
 use cache::planted::{self, Admitted, Bug};
 use cache::{Arena, Cache, Changes, CleanBlocks, Geometry, Settings, Shared};
 use hotlist::{CLASSES, Description, Entry, HotList, StartList, encode, encode_start};
 use lane::{Lane, Random};
+use policy::{
+    CLASSES_MAX, ClassAdmission, ClassExtent, ClassMap, Hints, Treatment, Treatments, Weight,
+};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -234,6 +238,11 @@ impl Process for Running {
         Some(Box::pin(async move { cache.set(&changes).await.is_ok() }))
     }
 
+    fn observe(&self, lane: &Lane, at: Extent, into: Buf) -> Option<Observing> {
+        let cache = self.cache_on(lane)?;
+        Some(Box::pin(async move { cache.observe(at, into).await }))
+    }
+
     fn force_bypass(&self, lane: &Lane, reads: bool, writes: bool) {
         self.shared.force_bypass(reads, writes, lane.now());
     }
@@ -268,6 +277,19 @@ impl Process for Running {
         }))
     }
 
+    fn set_hints(&self, lane: &Lane, seed: u64) -> Option<Hinting> {
+        let (cache, mut random) = (self.cache_on(lane)?, Random::new(seed));
+        Some(Box::pin(async move {
+            let blocks = cache.limits().sectors.div_ceil(u64::from(cache::BLOCK_SECTORS));
+            let hints = (!random.one_in(8)).then(|| Arc::new(hints(&mut random, blocks)));
+            cache.set_hints(hints).await;
+            let mut held = 0;
+            cache.visit_held_blocks(|blocks| held += blocks.len()).await;
+            let most = cache.shared().geometry().slots as usize;
+            assert!(held <= most, "{held} blocks are held in {most} slots");
+        }))
+    }
+
     fn discard_dirty(&self, lane: &Lane) -> Option<Discarding> {
         let cache = self.cache_on(lane)?;
         Some(Box::pin(async move { cache.discard_dirty().await.is_ok() }))
@@ -283,6 +305,11 @@ impl Process for Running {
 
     fn closed_epochs(&self) -> u32 {
         self.shared.closed_epochs()
+    }
+
+    fn objects(&self) -> Objects {
+        let counters = self.shared.counters(0);
+        Objects { found: counters.compressed_retained, read: counters.compressed_used }
     }
 
     fn buffers(&self) -> bool {
@@ -322,4 +349,29 @@ impl Connection for Client {
     fn take_doubt(&self) -> block::Result {
         self.0.take_doubt()
     }
+}
+
+/// Returns hints about a volume of this many blocks: extents and treatments are drawn, and do not
+/// fit to what the clients do.
+fn hints(random: &mut Random, blocks: u64) -> Hints {
+    let (mut extents, mut first) = (Vec::new(), random.below(3));
+    while first < blocks {
+        let most = (blocks - first).min(1 + random.below(24));
+        let class = random.below(CLASSES_MAX as u64) as u8;
+        extents.push(ClassExtent { first, blocks: most as u32, class });
+        first += most + random.below(3);
+    }
+    let map = ClassMap::new(extents, blocks).expect("they are sorted");
+    let mut treatments = Treatments::default();
+    for class in 0..CLASSES_MAX as u8 {
+        let weight = 2f64.powi(random.below(9) as i32 - 4);
+        treatments.set(
+            class,
+            Treatment {
+                weight: Weight::new(weight).expect("it is from 1/16 to 16"),
+                admission: ClassAdmission::ALL[random.below(3) as usize],
+            },
+        );
+    }
+    Hints { map, treatments }
 }

@@ -5,7 +5,7 @@ use crate::oracle::Range;
 use crate::pending::{Kind, Pending};
 use crate::plan::{Act, Change, Step};
 use crate::stamp::{self, GRAIN, Operation};
-use crate::subject::{Connection, Process, run_for};
+use crate::subject::{Connection, Observing, Process, run_for};
 use block::{Advice, Buf, Extent, Fua, Memory, Padding, Request, Result, Stack};
 use cache::Changes;
 use lane::{Event, Lane};
@@ -69,6 +69,8 @@ pub(crate) struct Client {
     pub(crate) process: Rc<dyn Process>,
     pub(crate) book: Rc<RefCell<Book>>,
     pub(crate) scratch: Rc<Scratch>,
+    /// One read in this many is an observer's. 0: none.
+    pub(crate) observed_one_in: u32,
     /// Its changes in progress.
     pub(crate) order: ArrivalOrder,
     /// Whether the process still serves its clients.
@@ -100,6 +102,11 @@ impl Client {
                 Act::Warm(seed) => {
                     if let Some(warming) = self.process.warm(&self.lane, seed) {
                         warming.await;
+                    }
+                }
+                Act::Hints(seed) => {
+                    if let Some(hinting) = self.process.set_hints(&self.lane, seed) {
+                        hinting.await;
                     }
                 }
                 Act::Advise { first, count } => self.advise((first, count)).await,
@@ -314,9 +321,24 @@ impl Client {
     }
 
     async fn part(&self, pending: &Pending, at: Extent, buffer: Buf, padding: Padding) -> Result {
+        if let Some(observing) = self.observe(pending, at, &buffer) {
+            self.lane.turn().await;
+            return observing.await;
+        }
         let request = request(pending.kind, at, buffer);
         let asked = self.ask(pending.operation, request, padding).await;
         self.answer(pending.operation, asked).await
+    }
+
+    /// Begins a read as an observer, if this one is to be one.
+    fn observe(&self, pending: &Pending, at: Extent, buffer: &Buf) -> Option<Observing> {
+        let is_observed = pending.kind == Kind::Read
+            && self.observed_one_in > 0
+            && pending.operation.is_multiple_of(self.observed_one_in);
+        if !is_observed {
+            return None;
+        }
+        self.process.observe(&self.lane, at, buffer.clone())
     }
 
     /// Sends a request as an export does: if it can be answered immediately, it is; otherwise it is

@@ -72,5 +72,8 @@ pub use liars::{Liar, Lie};
 pub use model::{Fault, Faults, Model};
 pub use setup::{EngineSetup, Limits, Mix, Scale, Setup};
 pub use stamp::{FIRST, GRAIN, INITIAL, Operation, Wrong, ZERO, decode, encode, fill};
-pub use subject::{Bare, Changing, Connection, Discarding, Fence, Process, Subject, Warming};
+pub use subject::{
+    Bare, Changing, Connection, Discarding, Fence, Hinting, Objects, Observing, Process, Subject,
+    Warming,
+};
 pub use tally::Tally;

@@ -40,6 +40,8 @@ pub(crate) enum Act {
     WindowShare(u32),
     /// Has a list of hot blocks read back, whose blocks follow from this seed.
     Warm(u64),
+    /// Sets hints about files, which follow from this seed, or removes them.
+    Hints(u64),
     /// Advises that it will read these sectors, and waits for the answer, whatever it is.
     Advise { first: u32, count: u32 },
 }
@@ -135,6 +137,7 @@ pub(crate) fn draw(setup: &Setup, again: &[Pending], random: &mut Random) -> Vec
     pair(setup, &mut plans);
     share(setup, &mut plans);
     warm(setup, &mut plans);
+    hint(setup, &mut plans);
     plans
 }
 
@@ -147,6 +150,19 @@ fn warm(setup: &Setup, plans: &mut [Vec<Step>]) {
         let plan = &mut plans[client];
         let at = random.below(plan.len() as u64 + 1) as usize;
         plan.insert(at, Step { pause_ns: 0, act: Act::Warm(random.next_u64()) });
+    }
+}
+
+/// Adds changes of the hints about files. With separate dice: the rest of the plan stays unchanged.
+fn hint(setup: &Setup, plans: &mut [Vec<Step>]) {
+    let mut random = Random::new(setup.seed ^ 0x0003_a9f2);
+    for number in 0..setup.hints {
+        let client = random.below(plans.len() as u64) as usize;
+        let plan = &mut plans[client];
+        // The first ones before most operations, so that some hints are in force for long.
+        let among = if number == 0 { 1 } else { plan.len() as u64 + 1 };
+        let at = random.below(among) as usize;
+        plan.insert(at, Step { pause_ns: 0, act: Act::Hints(random.next_u64()) });
     }
 }
 
@@ -228,7 +244,9 @@ fn changes(setup: &Setup, random: &mut Random) -> Changes {
         changes.flush_target_ns = Some([0, 300_000, 1_000_000][random.below(3) as usize]);
     }
     if setup.engine.compress != Compress::Off {
-        changes.compress = Some([Compress::Off, Compress::Lz4][random.below(2) as usize]);
+        let choices = [Compress::Off, Compress::Lz4, Compress::Zstd];
+        let count = if cache::HAS_ZSTD { 3 } else { 2 };
+        changes.compress = Some(choices[random.below(count) as usize]);
     }
     changes
 }

@@ -11,8 +11,8 @@ use crate::midway;
 use crate::model::{Faults, Model};
 use crate::setup::Setup;
 use crate::stamp::GRAIN;
-use crate::subject::{Process, Subject};
-use block::{Buf, Durability, Extent, Memory, Request, Result, Stack};
+use crate::subject::{Objects, Subject};
+use block::{Buf, Compress, Durability, Extent, Memory, Request, Result, Stack};
 use lane::{Lane, Prices, Random, World};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -69,6 +69,8 @@ pub(crate) struct Recovery {
     pub(crate) stamps: Vec<u8>,
     /// Whether the process fails the first flush of every client.
     doubts: bool,
+    /// The compressed blocks of the process.
+    pub(crate) objects: Objects,
 }
 
 impl Recovery {
@@ -86,6 +88,7 @@ impl Recovery {
             progress: Rc::default(),
             stamps: vec![0; sectors as usize * GRAIN],
             doubts: false,
+            objects: Objects::default(),
         }
     }
 
@@ -141,7 +144,12 @@ impl Recovery {
         let below = Stack::new(&lane, self.disk.on(&lane));
         let stack = process.attach(&lane, below);
         self.progress.set(Progress::default());
-        self.spawn_reader(&lane, stack, process.as_ref(), expected.flushes || chosen);
+        let cut = match setup.engine.compress {
+            Compress::Off => process.cut_sectors(),
+            // A read of several blocks is rarely answered from compressed ones.
+            _ => cache::BLOCK_SECTORS,
+        };
+        self.spawn_reader(&lane, stack, cut, expected.flushes || chosen);
         let world = if chosen { &mut self.chosen.world } else { &mut self.plain.world };
         let steps = world.steps();
         while !self.progress.get().ended {
@@ -154,16 +162,17 @@ impl Recovery {
             process.check();
         }
         self.doubts = process.connect().take_doubt().is_err();
+        self.objects = process.objects();
         self.judge_answers(self.progress.get(), expected.may_fail)?;
         self.buffer.read(&mut self.stamps);
         Ok(())
     }
 
-    fn spawn_reader(&self, on: &Lane, stack: Stack, process: &dyn Process, flushes: bool) {
+    /// Spawns the reading task. `cut`: sectors of each of its reads; 0: as many as possible.
+    fn spawn_reader(&self, on: &Lane, stack: Stack, cut: u32, flushes: bool) {
         let lane = on.clone();
         let progress = self.progress.clone();
         let buffer = self.buffer.clone();
-        let cut = process.cut_sectors();
         let most = match cut {
             0 => stack.limits().io_max_bytes / 512,
             cut => cut,

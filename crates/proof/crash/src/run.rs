@@ -119,6 +119,7 @@ impl Run {
                 process: self.life.process.clone(),
                 book: self.book.clone(),
                 scratch: scratch.clone(),
+                observed_one_in: self.setup.observed_one_in,
                 order: ArrivalOrder::new(2),
                 alive: self.life.alive.clone(),
             };

@@ -2,7 +2,7 @@
 
 use crate::setup::Setup;
 use crate::stamp::Operation;
-use block::{Limits, Memory, Stack, WriteMode};
+use block::{Buf, Extent, Limits, Memory, Stack, WriteMode};
 use cache::Changes;
 use lane::Lane;
 use std::cell::{Cell, RefCell};
@@ -107,14 +107,29 @@ pub trait Subject: Sync {
     }
 }
 
+/// Numbers of compressed blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Objects {
+    /// Blocks found in the memory of the process before.
+    pub found: u64,
+    /// Reads of compressed blocks.
+    pub read: u64,
+}
+
 /// A discard of dirty data, in progress.
 pub type Discarding = Pin<Box<dyn Future<Output = bool>>>;
 
 /// A ranking of the cached blocks, in progress.
 pub type Warming = Pin<Box<dyn Future<Output = ()>>>;
 
+/// A change of the hints about files, in progress.
+pub type Hinting = Pin<Box<dyn Future<Output = ()>>>;
+
 /// A change of settings, in progress.
 pub type Changing = Pin<Box<dyn Future<Output = bool>>>;
+
+/// An observer's read, in progress.
+pub type Observing = Pin<Box<dyn Future<Output = block::Result>>>;
 
 /// A running subject.
 pub trait Process {
@@ -135,6 +150,11 @@ pub trait Process {
         None
     }
 
+    /// Reads as the program does for itself. `None`: not supported.
+    fn observe(&self, _lane: &Lane, _at: Extent, _into: Buf) -> Option<Observing> {
+        None
+    }
+
     /// Makes reads or writes bypass the cache, or turns bypass off.
     fn force_bypass(&self, _lane: &Lane, _reads: bool, _writes: bool) {}
 
@@ -144,6 +164,12 @@ pub trait Process {
     /// Ranks the cached blocks, and begins to read back a list of them and of others, which follow
     /// from the seed. `None`: not supported.
     fn warm(&self, _lane: &Lane, _seed: u64) -> Option<Warming> {
+        None
+    }
+
+    /// Sets hints about files, which follow from the seed, or removes them; then lists the blocks
+    /// that memory holds. `None`: not supported.
+    fn set_hints(&self, _lane: &Lane, _seed: u64) -> Option<Hinting> {
         None
     }
 
@@ -187,6 +213,11 @@ pub trait Process {
     /// Returns the number of epochs that are closed and not durable now.
     fn closed_epochs(&self) -> u32 {
         0
+    }
+
+    /// Returns the numbers of compressed blocks that it has found and read.
+    fn objects(&self) -> Objects {
+        Objects::default()
     }
 
     /// Whether the promises of a write buffer apply to it: C6, C11, C12.

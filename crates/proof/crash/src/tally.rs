@@ -26,6 +26,10 @@ pub struct Tally {
     /// States after power cuts, including nested ones, that occurred before in the same history,
     /// with the same promises to clients: they are counted twice above.
     pub repeated_states: u64,
+    /// Compressed blocks that processes have found in the memory of a killed one.
+    pub objects_found: u64,
+    /// Reads of compressed blocks by such processes, where all data was read after the kill.
+    pub objects_read: u64,
 }
 
 impl Tally {
@@ -41,6 +45,8 @@ impl Tally {
         self.damaged_states += other.damaged_states;
         self.repeated_images += other.repeated_images;
         self.repeated_states += other.repeated_states;
+        self.objects_found += other.objects_found;
+        self.objects_read += other.objects_read;
     }
 
     /// Returns the number of distinct states. (Damaged memory is random, and might repeat: not

@@ -1,7 +1,8 @@
 //! The engine in the laboratory, as a short test: `cargo xtask crash` runs for any time, optimized,
 //! and `cargo xtask crash --bugs` tests every planted bug.
 
-use crash::{HuntOptions, Scale, history, honest, hunt, seed_of};
+use block::Compress;
+use crash::{HuntOptions, Scale, Setup, history, honest, hunt, seed_of};
 
 fn scale_of(number: u64) -> Scale {
     if number.is_multiple_of(4) { Scale::Exhaustive } else { Scale::Swarm }
@@ -47,6 +48,14 @@ fn a_change_that_a_stall_has_left_behind_reaches_no_disk() {
     assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
 }
 
+/// A page of compressed blocks was filled and had no live one: its slot was free only after the
+/// next change of the tier.
+#[test]
+fn a_page_without_a_live_block_is_free_at_once() {
+    let seed = 0x6fc0_6fe7_b836_45cd;
+    assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
+}
+
 /// An operator discarded dirty data that a change of a part of a block had read and wrote again:
 /// the oracle took the disk's version, which the discard had uncovered, for a certain one.
 #[test]
@@ -80,4 +89,24 @@ fn some_planted_bugs_are_found() {
         let found = hunt(bug.as_ref(), options, |_| ());
         assert!(found.failure.is_some(), "{name} was not found");
     }
+}
+
+/// Compressed blocks are found after kills, and judged where they are read.
+#[test]
+fn compressed_blocks_outlive_kills() {
+    let engine = honest();
+    let (mut found, mut read) = (0, 0);
+    for number in 0..64 {
+        let seed = seed_of(6, number);
+        if Setup::new(seed, Scale::Swarm).engine.compress == Compress::Off {
+            continue;
+        }
+        let outcome = history(engine.as_ref(), seed, Scale::Swarm, false);
+        if let Some(failure) = outcome.failure {
+            panic!("{}\n{}", failure.finding, failure.reproduction(None));
+        }
+        found += outcome.tally.objects_found;
+        read += outcome.tally.objects_read;
+    }
+    assert!(found > 100 && read > 100, "{found} were found, and {read} read");
 }

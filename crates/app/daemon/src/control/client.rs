@@ -1,7 +1,8 @@
 //! The operator's side of the control socket.
 
 use super::statistics::Statistics;
-use super::words::{Answer, Ask, LINE_BYTES_MAX, Row, UNKNOWN_ASK};
+use super::words::{Answer, Ask, LINE_BYTES_MAX, READ_BYTES_MAX, Row, UNKNOWN_ASK};
+use hotlist::{CLASS_LIST_BYTES_MAX, ClassList};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
@@ -288,6 +289,47 @@ impl Daemon {
         let value = self.exchange(&Ask::List)?;
         serde_json::from_value(value)
             .map_err(|error| ExchangeError::Other(no_answer(&self.path, error)))
+    }
+
+    /// Reads a part of a volume, as its clients would, without a trace in its cache.
+    ///
+    /// # Errors
+    /// As [`Daemon::ask`]; the backing's error.
+    pub fn read(&mut self, volume: &str, first_byte: u64, into: &mut [u8]) -> Result<(), Failure> {
+        let bytes = into.len().min(READ_BYTES_MAX as usize + 1) as u32;
+        let ask = Ask::Read { volume: volume.to_owned(), first_byte, bytes };
+        let (announced, mut reader) = self.ask_for_bytes(&ask)?;
+        if announced != into.len() as u64 {
+            return Err(no_answer(&self.path, "it sent another number of bytes"));
+        }
+        reader.read_exact(into).map_err(|error| self.exchange_error(error).into())
+    }
+
+    /// Returns the blocks that the cache of a volume holds, by [`HELD_CLASSES`].
+    ///
+    /// # Errors
+    /// As [`Daemon::ask`]; the volume has no cache.
+    pub fn held(&mut self, volume: &str) -> Result<ClassList, Failure> {
+        let (announced, reader) = self.ask_for_bytes(&Ask::Held { volume: volume.to_owned() })?;
+        let mut bytes = Vec::new();
+        Read::take(reader, announced.min(CLASS_LIST_BYTES_MAX as u64 + 1))
+            .read_to_end(&mut bytes)
+            .map_err(|error| Failure::from(self.exchange_error(error)))?;
+        ClassList::parse(&bytes, u64::MAX).map_err(|why| no_answer(&self.path, why))
+    }
+
+    /// Sends a request whose answer is a number of bytes, and these. Returns the number, and the
+    /// reader of the bytes.
+    fn ask_for_bytes(&mut self, ask: &Ask) -> Result<(u64, BufReader<&UnixStream>), Failure> {
+        self.send(ask)?;
+        let mut reader = BufReader::new(&self.stream);
+        let mut line = Vec::new();
+        Read::take(&mut reader, LINE_BYTES_MAX as u64)
+            .read_until(b'\n', &mut line)
+            .map_err(|error| Failure::from(self.exchange_error(error)))?;
+        let announced = self.value(&String::from_utf8_lossy(&line))?.as_u64();
+        let announced = announced.ok_or_else(|| no_answer(&self.path, "it sent no bytes"))?;
+        Ok((announced, reader))
     }
 
     /// Requests the memory of a failed volume: a descriptor, and the number of the failure.

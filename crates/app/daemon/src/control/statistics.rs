@@ -48,6 +48,8 @@ pub struct Statistics {
     pub policy: Option<Policy>,
     /// Misses that other sizes of the cache would have had, if they can be estimated.
     pub curve: Option<Curve>,
+    /// The classes of files to which accessed blocks belong, if there is a map of the files.
+    pub files: Option<FileHints>,
     /// Requests to the backing.
     pub backing: Backing,
     /// Requests that wait for an NBD export, if the backing is one that is written.
@@ -72,6 +74,38 @@ impl Statistics {
     pub fn has_cache(&self) -> bool {
         self.memory_bytes > 0
     }
+}
+
+/// The hints about a volume's files.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileHints {
+    /// Whether the policy follows them; otherwise they cost hits.
+    pub followed: bool,
+    /// Time since the present map was made or loaded.
+    pub age_ns: u64,
+    /// Memory of the map, in bytes.
+    pub map_bytes: u64,
+    /// The classes that had accesses.
+    pub classes: Vec<FileClass>,
+}
+
+/// A class of files. Its figures are of the time since the first map was followed.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileClass {
+    /// Its name.
+    pub class: String,
+    /// Accesses to cached blocks: an estimate from a sample of the blocks.
+    pub hits: u64,
+    /// Blocks that were missing when they were accessed.
+    pub misses: u64,
+    /// Those of them that were not admitted because of their class.
+    pub skipped: u64,
+    /// Blocks that were not evicted because of their class.
+    pub spared: u64,
+    /// Time saved by the hits: an estimate.
+    pub time_saved_ns: u64,
 }
 
 /// The link to the server of the backing.
@@ -196,6 +230,9 @@ pub struct Point {
     pub memory_bytes: u64,
     /// Share of accesses that it would have missed.
     pub miss_ratio: f64,
+    /// The same without compression. None: the volume is not compressed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncompressed_miss_ratio: Option<f64>,
     /// Time that reads would have spent less waiting for the backing, compared with the present
     /// memory, in nanoseconds per second, summed over reads. Negative: they would have waited
     /// longer. None: the duration of backing reads has not been measured.

@@ -5,6 +5,12 @@ use serde::{Deserialize, Serialize};
 /// Length of the longest line, in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
+/// Largest number of bytes that one [`Ask::Read`] may request.
+pub const READ_BYTES_MAX: u32 = 1 << 20;
+
+/// The classes of held blocks: those that equal the backing, and those that are not durable yet.
+pub const HELD_CLASSES: [&str; 2] = ["clean", "dirty"];
+
 /// Beginning of the answer to a request that a daemon does not support.
 pub(crate) const UNKNOWN_ASK: &str = "this daemon does not know what it is asked";
 
@@ -68,6 +74,22 @@ pub enum Ask {
     /// The memory of a failed volume's cache as a descriptor, so that its dirty data can be
     /// rescued, and the number of this failure.
     Memory {
+        /// The volume's name.
+        volume: String,
+    },
+    /// The volume's contents, as its clients would read them. The read leaves no trace in the
+    /// cache. Answered with the number of bytes, which follow the line.
+    Read {
+        /// The volume's name.
+        volume: String,
+        /// The first byte.
+        first_byte: u64,
+        /// Number of bytes, at most [`READ_BYTES_MAX`].
+        bytes: u32,
+    },
+    /// The blocks that the cache holds. Answered with a number of bytes, which follow the line: a
+    /// [`hotlist::ClassList`] of the classes [`HELD_CLASSES`].
+    Held {
         /// The volume's name.
         volume: String,
     },

@@ -3,7 +3,7 @@
 use crate::broker::{
     Answer, Numbered, PROTOCOL, Request, USER_CHARACTERS, USERS_MAX, receive, send,
 };
-use crate::front::{mount_directly, unmount_directly};
+use crate::front::Mountpoint;
 use crate::rights;
 use host::{device_number, device_users_except};
 use rustix::io::Errno;
@@ -26,18 +26,20 @@ pub fn run_broker(directories: Option<&str>) -> Result<(), Failure> {
     };
     let wrong = || Failure::new(Exit::Usage, "broker: only a daemon starts this");
     let directories: Vec<PathBuf> = serde_json::from_str(text).map_err(|_| wrong())?;
+    let mountpoints = directories.iter().map(|directory| Mountpoint::find(directory));
+    let mountpoints: Vec<Mountpoint> = mountpoints.filter_map(Result::ok).collect();
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(|_| wrong())?;
     // Ctrl-C in the daemon's terminal is the daemon's; this process ends after it.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"od-broker");
     // Where this is not permitted, the broker has the rights of its daemon's start.
     let _ = rights::restrict_broker();
-    serve(&socket, &directories);
+    serve(&socket, &mountpoints);
     Ok(())
 }
 
 /// Answers requests until the connection ends.
-fn serve(socket: &OwnedFd, directories: &[PathBuf]) {
+fn serve(socket: &OwnedFd, mountpoints: &[Mountpoint]) {
     loop {
         let bytes = match receive(socket) {
             Ok((bytes, _)) if !bytes.is_empty() => bytes,
@@ -50,7 +52,7 @@ fn serve(socket: &OwnedFd, directories: &[PathBuf]) {
         };
         let request = serde_json::from_value(body)
             .map_err(|error| Failure::new(Exit::Usage, format!("unknown request: {error}")));
-        let answered = request.and_then(|request| answer(request, directories));
+        let answered = request.and_then(|request| answer(request, mountpoints));
         let (body, descriptor) = answered.unwrap_or_else(|failure| {
             (Answer::Refused { exit: failure.exit as u8, message: failure.message }, None)
         });
@@ -61,16 +63,19 @@ fn serve(socket: &OwnedFd, directories: &[PathBuf]) {
     }
 }
 
-fn answer(request: Request, directories: &[PathBuf]) -> Result<(Answer, Option<OwnedFd>), Failure> {
+fn answer(
+    request: Request,
+    mountpoints: &[Mountpoint],
+) -> Result<(Answer, Option<OwnedFd>), Failure> {
     match request {
         Request::Users { node } => Ok((Answer::Users(users_of(&node)), None)),
         Request::Mount { directory } => {
-            check(&directory, directories)?;
-            Ok((Answer::Done, Some(mount_directly(&directory)?)))
+            let mountpoint = own(&directory, mountpoints)?;
+            Ok((Answer::Done, Some(mountpoint.mount_directly()?)))
         }
         Request::Unmount { directory, lazily } => {
-            check(&directory, directories)?;
-            unmount_directly(&directory, lazily).map_err(|error| {
+            let mountpoint = own(&directory, mountpoints)?;
+            mountpoint.unmount_directly(lazily).map_err(|error| {
                 Failure::new(Exit::Busy, format!("{}: {error}", directory.display()))
             })?;
             Ok((Answer::Done, None))
@@ -78,12 +83,12 @@ fn answer(request: Request, directories: &[PathBuf]) -> Result<(Answer, Option<O
     }
 }
 
-fn check(directory: &Path, directories: &[PathBuf]) -> Result<(), Failure> {
-    if directories.iter().any(|own| own == directory) {
-        return Ok(());
-    }
-    let message = format!("{}: is no mount of this daemon", directory.display());
-    Err(Failure::new(Exit::Permission, message))
+/// Returns the daemon's mountpoint with this path.
+fn own<'a>(directory: &Path, all: &'a [Mountpoint]) -> Result<&'a Mountpoint, Failure> {
+    all.iter().find(|mountpoint| mountpoint.path() == directory).ok_or_else(|| {
+        let message = format!("{}: is no mount of this daemon", directory.display());
+        Failure::new(Exit::Permission, message)
+    })
 }
 
 /// Returns descriptions of a device's users other than the daemon, as many as fit in a packet.
@@ -101,14 +106,16 @@ mod tests {
 
     #[test]
     fn only_mounts_of_the_daemon_are_mounted_and_unmounted() {
-        let own = [PathBuf::from("/run/overdrive/devices/disk")];
-        for directory in ["/", "/run", "/run/overdrive/devices/disk/..", "/run/overdrive/devices"] {
-            let directory = PathBuf::from(directory);
+        let place = tempfile::tempdir().expect("room");
+        let own = place.path().join("disk");
+        let own = [Mountpoint::find(&own).expect("its directory is there")];
+        for directory in ["/", "/run", "other", "disk/.."] {
+            let directory = place.path().join(directory);
             let mount = Request::Mount { directory: directory.clone() };
             let unmount = Request::Unmount { directory, lazily: true };
             for request in [mount, unmount] {
-                let refused = answer(request, &own).expect_err("another directory");
-                assert_eq!(refused.exit, Exit::Permission);
+                let refused = answer(request, &own).map(|_| "answered");
+                assert_eq!(refused.map_err(|failure| failure.exit), Err(Exit::Permission));
             }
         }
     }

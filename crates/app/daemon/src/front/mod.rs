@@ -25,9 +25,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-pub(crate) use self::fuse::{
-    Fuse, MountInfo, abort, approach, is_mounted, mount_directly, mountpoint, unmount_directly,
-};
+pub(crate) use self::fuse::{Fuse, MountInfo, Mountpoint, abort, approach, is_mounted, mountpoint};
 pub(crate) use self::nbd::{KernelNbd, Nbd, tls_refused};
 pub(crate) use self::ublk::{Ublk, UblkDevice};
 pub(crate) use fronts::Fronts;

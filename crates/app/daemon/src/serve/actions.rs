@@ -2,6 +2,7 @@
 
 use super::volume_service::{BLOCK, VolumeService};
 use crate::control::losses::GivenUp;
+use crate::setting::SettingChanges;
 use block::{Durability, Request, WriteMode};
 use drives::SLOT_BYTES;
 use serde_json::{Value, json};
@@ -35,7 +36,7 @@ impl VolumeService {
         })
     }
 
-    fn io_failure(&self, error: block::Error) -> Failure {
+    pub(super) fn io_failure(&self, error: block::Error) -> Failure {
         Failure::new(Exit::Io, format!("{}: {error}", self.name))
     }
 
@@ -122,7 +123,8 @@ impl VolumeService {
             let message = format!("{name}: has no cache to set");
             return Err(Failure::new(Exit::Negative, message));
         };
-        let changes = crate::setting::changes(pairs, cache.shared().geometry())?;
+        let SettingChanges { engine: changes, rules } =
+            crate::setting::changes(pairs, cache.shared().geometry())?;
         if self.is_held() {
             let message = format!("{name}: is frozen or paused; resume it first");
             return Err(Failure::new(Exit::Busy, message));
@@ -141,7 +143,10 @@ impl VolumeService {
             let message = format!("{name}: {error}; no setting was changed");
             return Err(Failure::new(Exit::Io, message));
         }
-        self.apply_to_warmth();
+        if let (Some(mapping), Some(rules)) = (&self.mapping, rules) {
+            mapping.set_rules(rules);
+        }
+        self.apply_to_tasks();
         if absorbs == Some(false) {
             self.volume.record_absorbing(false)?;
         }

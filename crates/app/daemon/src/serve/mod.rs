@@ -13,6 +13,8 @@ mod actions;
 mod captive;
 mod clients;
 mod connections;
+mod mapping;
+mod observe;
 mod operator;
 mod policy_state;
 mod pressure;
@@ -340,6 +342,7 @@ impl RunningDaemon {
         for service in self.services.all() {
             Watch::new(&self.ring, &service).start();
             service.start_warmth();
+            service.start_mapping();
             service.lane_volume.start_sensor(&lane);
         }
         let captive = match self.begin(actions).await {

@@ -95,6 +95,9 @@ impl Control {
         if let Ok(Ask::Memory { volume }) = &ask {
             return self.reply_memory(connection, volume).await;
         }
+        if let Ok(ask @ (Ask::Read { .. } | Ask::Held { .. })) = ask {
+            return self.reply_bytes(connection, ask).await;
+        }
         let result = match ask {
             Ok(ask) => self.answer(ask).await,
             Err(error) => {
@@ -142,7 +145,9 @@ impl Control {
             Ask::Forget { volume } => Ok(self.service(&volume)?.forget_list().await?.into()),
             Ask::Upgrade => self.services.upgrade().await.map(done),
             Ask::Upgraded => crate::former::check_upgraded().map(done),
-            Ask::Memory { .. } => unreachable!("it has a separate answer"),
+            Ask::Memory { .. } | Ask::Read { .. } | Ask::Held { .. } => {
+                unreachable!("they have separate answers")
+            }
         }
     }
 
@@ -157,6 +162,27 @@ impl Control {
         memory.write(0, &text);
         let part = Part { memory, offset: 0, length: text.len() };
         self.ring.send(&connection.socket, &[part]).await
+    }
+
+    /// Answers with bytes, behind the line that has their number.
+    async fn reply_bytes(&self, connection: &Connection, ask: Ask) -> block::Result {
+        let bytes = match ask {
+            Ask::Read { volume, first_byte, bytes } => match self.service(&volume) {
+                Ok(service) => service.observe(first_byte, bytes).await,
+                Err(failure) => Err(failure),
+            },
+            Ask::Held { volume } => match self.service(&volume) {
+                Ok(service) => service.held().await,
+                Err(failure) => Err(failure),
+            },
+            _ => unreachable!("it has another answer"),
+        };
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(failure) => return self.send(connection, &answer_of(Err(failure))).await,
+        };
+        self.send(connection, &answer_of(Ok(bytes.length.into()))).await?;
+        self.ring.send(&connection.socket, &[bytes]).await
     }
 
     async fn reply_memory(&self, connection: &Connection, volume: &str) -> block::Result {

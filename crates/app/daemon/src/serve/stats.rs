@@ -2,11 +2,11 @@
 
 use super::volume_service::VolumeService;
 use crate::control::statistics::{
-    Attribute, Backing, BackingKinds, Curve, Export, Flash, Guard, Lately, Member, Model, Point,
-    Policy, Process, Queue, Statistics,
+    Attribute, Backing, BackingKinds, Curve, Export, FileClass, FileHints, Flash, Guard, Lately,
+    Member, Model, Point, Policy, Process, Queue, Statistics,
 };
-use cache::CurveReport;
-use policy::{POINTS, PRESENT};
+use cache::{ClassFigures, CurveReport, HintsReport};
+use policy::{CLASSES, POINTS, PRESENT};
 use pool::{MemberState, MemberStatistics};
 use stack::{Counts, ExportWaits, Kind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +35,7 @@ pub(crate) fn of(service: &VolumeService) -> Statistics {
         guard: shared.map(|shared| guard(shared, now_ns)),
         policy: shared.map(|shared| policy(shared)),
         curve: shared.and_then(|shared| curve(shared, row.memory_bytes, now_ns)),
+        files: shared.and_then(|shared| shared.hints(now_ns)).map(|report| files(&report)),
         backing: backing(service, now_ns),
         export: service.volume.export_waits().map(export),
         losses: service.losses(),
@@ -65,6 +66,27 @@ fn guard(shared: &cache::Shared, now_ns: u64) -> Guard {
     }
 }
 
+fn files(report: &HintsReport) -> FileHints {
+    let class = |(class, figures): (&policy::Class, &ClassFigures)| {
+        let accesses = &figures.accesses;
+        FileClass {
+            class: class.name.to_owned(),
+            hits: accesses.hits,
+            misses: accesses.counts.misses,
+            skipped: accesses.counts.skipped,
+            spared: accesses.counts.spared,
+            time_saved_ns: figures.time_saved_ns,
+        }
+    };
+    let all = CLASSES.iter().zip(&report.classes).map(class);
+    FileHints {
+        followed: report.are_followed,
+        age_ns: report.age_ns,
+        map_bytes: report.map_bytes,
+        classes: all.filter(|class| class.hits + class.misses > 0).collect(),
+    }
+}
+
 fn policy(shared: &cache::Shared) -> Policy {
     let report = shared.policy();
     let queue = |(name, blocks): &(&str, u64)| Queue {
@@ -89,6 +111,7 @@ fn curve(shared: &cache::Shared, memory_bytes: u64, now_ns: u64) -> Option<Curve
     let point = |point: usize| Point {
         memory_bytes: memory_bytes << point >> PRESENT,
         miss_ratio: answer.miss_ratios[point],
+        uncompressed_miss_ratio: answer.uncompressed_miss_ratios.map(|ratios| ratios[point]),
         saves_ns_per_s: is_measured.then(|| 0.0 - answer.reads_missed_more[point] * ns_per_s),
     };
     Some(Curve {

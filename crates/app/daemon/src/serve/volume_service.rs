@@ -6,6 +6,7 @@
 //! ```
 
 use super::clients::{Clients, CountedClient};
+use super::mapping::Mapping;
 use super::pressure::Threads;
 use super::sensor::{self, Sensor};
 use super::warmth::Warmth;
@@ -16,6 +17,7 @@ use crate::control::words::{Row, State};
 use crate::device::{BoundRoute, Devices, NewDevice};
 use crate::hot_lists::HotLists;
 use crate::metrics::VolumeSample;
+use crate::runtime::control_socket;
 use block::{Request, Size, Spec, WriteMode};
 use cache::{BLOCK_SECTORS, Counters, Shared};
 use export::{BusyTime, Export, Stop};
@@ -45,6 +47,8 @@ pub(crate) struct VolumeService {
     pub(crate) ring: Ring,
     /// Its list of hot blocks, if it has one.
     warmth: Option<Rc<Warmth>>,
+    /// Its map of files, if it has a cache.
+    pub(super) mapping: Option<Rc<Mapping>>,
     /// Signalled once it is no longer served.
     pub(crate) ended: Event,
     has_ended: Cell<bool>,
@@ -72,6 +76,8 @@ impl VolumeService {
     ) -> Result<Rc<VolumeService>, Failure> {
         let attached = lane_volume.attach(ring)?;
         let in_doubt = volume.cache().is_some_and(|shared| shared.is_in_doubt());
+        let control = control_socket(&crate::runtime_directory(), std::process::id());
+        let mapping = Mapping::new(name, &volume, &attached, lists.clone(), control);
         let warmth = Warmth::new(name, &volume, &attached, lists);
         Ok(Rc::new(VolumeService {
             name: name.to_owned(),
@@ -82,6 +88,7 @@ impl VolumeService {
             lane_volume,
             ring: ring.clone(),
             warmth,
+            mapping,
             ended: Event::new(),
             has_ended: Cell::new(false),
             losses: RefCell::new(Losses { in_doubt, ..Losses::default() }),
@@ -103,6 +110,7 @@ impl VolumeService {
         self.has_ended.set(true);
         self.ended.notify();
         self.warmth.iter().for_each(|warmth| warmth.end());
+        self.mapping.iter().for_each(|mapping| mapping.end());
         if let Some(sensor) = &self.lane_volume.sensor {
             sensor.end();
         }
@@ -113,9 +121,15 @@ impl VolumeService {
         self.warmth.iter().for_each(Warmth::start);
     }
 
-    /// Lets changed settings apply to the lists of hot blocks.
-    pub(super) fn apply_to_warmth(&self) {
+    /// Has its files mapped from time to time, if that is set.
+    pub(crate) fn start_mapping(&self) {
+        self.mapping.iter().for_each(Mapping::start);
+    }
+
+    /// Lets changed settings apply to the lists of hot blocks and to the map of files.
+    pub(super) fn apply_to_tasks(&self) {
         self.warmth.iter().for_each(|warmth| warmth.apply_settings());
+        self.mapping.iter().for_each(|mapping| mapping.apply_settings());
     }
 
     /// Saves its list of hot blocks a last time.
@@ -271,6 +285,9 @@ impl VolumeService {
         shared.settings().write_to(cache, shared.geometry());
         cache.write = self.paused.get().unwrap_or(cache.write);
         cache.guard = shared.guard_state(0).on;
+        if let Some(mapping) = &self.mapping {
+            cache.rules = mapping.rules();
+        }
         stack
     }
 
@@ -299,6 +316,7 @@ impl VolumeService {
             "limits": self.attached.stack.limits(),
             "cache": settings,
             "link": self.link(),
+            "files": self.mapping.as_ref().and_then(|mapping| mapping.last()),
             "notes": self.volume.notes(),
             "kept": self.volume.is_kept(),
             "threads": threads,

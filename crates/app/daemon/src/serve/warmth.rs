@@ -49,7 +49,7 @@ pub(crate) struct Warmth {
 }
 
 /// Returns the time in seconds since 1970; 0 if the clock is before that.
-fn now_s() -> u64 {
+pub(super) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
 }
 

@@ -98,7 +98,7 @@ mod tests {
     type Change = fn(&mut ConfigVolume);
 
     /// Each option with a value, and all its effects.
-    const SAID: [(&[&str], Change); 22] = [
+    const SAID: [(&[&str], Change); 24] = [
         (&["--memory", "64M"], |volume| volume.cache.memory = Size(64 << 20)),
         (&["--policy", "sieve"], |volume| volume.cache.policy = block::Policy::Sieve),
         (&["--write", "through"], |volume| volume.cache.write = WriteMode::Through),
@@ -115,6 +115,10 @@ mod tests {
         (&["--warm", "off"], |volume| volume.cache.warm = block::Warm::Off),
         (&["--warm-save", "11s"], |volume| volume.cache.warm_save_ms = 11_000),
         (&["--compress", "lz4"], |volume| volume.cache.compress = block::Compress::Lz4),
+        (&["--files", "auto"], |volume| volume.cache.files = block::Files::Auto),
+        (&["--rules", "metadata=4"], |volume| {
+            volume.cache.rules = "metadata=4".parse().expect("a rule");
+        }),
         (&["--guard", "off"], |volume| volume.cache.guard = false),
         (&["--no-holder"], |volume| volume.holder = false),
         (&["--wait-time", "forever"], |volume| volume.wait_time = WaitTime(None)),

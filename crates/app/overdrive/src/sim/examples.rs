@@ -18,6 +18,7 @@ pub(super) fn outcome(policies: &[&str], misses: &[&[u64]]) -> (Plan, Outcome) {
         threads: 1,
         sample: Sample::Fixed(Rate::ALL),
         compress: None,
+        hints: None,
     };
     let mut runs = Vec::new();
     for (policy, misses) in policies.iter().zip(misses) {
@@ -29,6 +30,7 @@ pub(super) fn outcome(policies: &[&str], misses: &[&[u64]]) -> (Plan, Outcome) {
             is_estimate: false,
             block_misses: misses[size],
             tiered: None,
+            hinted: None,
         }));
     }
     let outcome = Outcome {

@@ -1,7 +1,7 @@
 //! An outcome as one JSON object, `overdrive.sim/1`. Keys are only ever added.
 
 use serde_json::{Value, json};
-use simulator::{BLOCK_BYTES, Outcome, Plan, Run};
+use simulator::{BLOCK_BYTES, ClassAccesses, Hinted, Outcome, Plan, Run, class_name};
 
 pub(super) const SCHEMA: &str = "overdrive.sim/1";
 
@@ -27,6 +27,10 @@ pub(super) fn object(plan: &Plan, outcome: &Outcome) -> Value {
             "compressed_hits": run.tiered.map(|tiered| tiered.compressed_hits),
             "compressed_blocks": run.tiered.map(|tiered| tiered.compressed_blocks),
             "compressed_slots": run.tiered.map(|tiered| tiered.compressed_slots),
+            "map_block_misses": run.hinted.map(|hinted| hinted.block_misses),
+            "map_miss_ratio": run.hinted.map(|hinted| outcome.ratio(hinted.block_misses)),
+            "map_followed": run.hinted.map(|hinted| hinted.are_followed),
+            "map_classes": run.hinted.map(|hinted| classes(&hinted)),
         })
     };
     json!({
@@ -58,4 +62,17 @@ pub(super) fn object(plan: &Plan, outcome: &Outcome) -> Value {
         "compress_stored_share": plan.compress.as_ref().map(|sizes| sizes.stored_share()),
         "runs": outcome.runs.iter().map(run).collect::<Vec<_>>(),
     })
+}
+
+/// Returns the accesses to the blocks of each class that has any.
+fn classes(hinted: &Hinted) -> Vec<Value> {
+    let all = hinted.classes.iter().enumerate().filter(|(_, class)| class.accesses > 0);
+    let object = |(number, class): (usize, &ClassAccesses)| {
+        json!({
+            "class": class_name(number),
+            "block_accesses": class.accesses,
+            "block_misses": class.misses,
+        })
+    };
+    all.map(object).collect()
 }

@@ -36,6 +36,7 @@ use trace::Format;
 ///   overdrive sim --trace vm.vscsi.xz --memory 1%,3%,10% --policy lru,sieve,opt --report vm.html
 ///   overdrive sim --trace tpcc.trace --format mqsim --memory 1G --device 4,13
 ///   overdrive sim --trace vm.vscsi.xz --memory 1%,10% --compress auto-of:/dev/vg/vm
+///   overdrive sim --trace vm.vscsi.xz --memory 1G --map vm.map
 ///   overdrive sim --trace week.csv.zst --memory 1%,3%,10%,20% --policy lru,sieve,opt --sample 0.01
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -82,6 +83,12 @@ pub(crate) struct Arguments {
     /// for policies of 'serve'.
     #[arg(long, value_name = "RATIO|auto-of:FILE", value_parser = compress::parse)]
     compress: Option<Compress>,
+
+    /// Also simulate each cache with a map of the files: sorted lines 'FIRST_BLOCK BLOCKS CLASS',
+    /// in blocks of 4 KiB. Only for policies of 'serve', and for one device. The classes are in
+    /// docs/SIMULATION.md.
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
 
     /// Print one JSON object.
     #[arg(long)]
@@ -159,6 +166,7 @@ impl Arguments {
     fn plan(&self) -> Result<Plan, Failure> {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let compress = self.compress.as_ref().map(Compress::sizes).transpose()?;
+        let hints = self.map.as_deref().map(simulator::read_hints).transpose().map_err(failure)?;
         Ok(Plan {
             path: self.trace.clone(),
             format: self.format,
@@ -170,6 +178,7 @@ impl Arguments {
             threads: self.threads.map_or_else(processors, usize::from),
             sample: self.sample.unwrap_or(Sample::Fixed(Rate::ALL)),
             compress: compress.map(Arc::new),
+            hints: hints.map(Arc::new),
         })
     }
 }

@@ -132,6 +132,7 @@ fn ratios(page: &mut String, plan: &Plan, outcome: &Outcome) {
     }
     page.push_str("</table></div>\n");
     tiered(page, plan, outcome);
+    hinted(page, plan, outcome);
     if let Some(warning) = table::mistrust(outcome) {
         _ = writeln!(page, "<p class=\"sub\">{}</p>", escaped(&warning));
     }
@@ -141,7 +142,24 @@ fn ratios(page: &mut String, plan: &Plan, outcome: &Outcome) {
 fn tiered(page: &mut String, plan: &Plan, outcome: &Outcome) {
     let Some(sentence) = table::gain(plan, outcome) else { return };
     _ = writeln!(page, "<h2>With compression</h2>\n<p>{}</p>", escaped(&sentence));
-    let Some(rows) = table::tiered_rows(plan, outcome) else { return };
+    if let Some(rows) = table::tiered_rows(plan, outcome) {
+        write_rows(page, &rows);
+    }
+}
+
+/// Writes the tables on the map, if there is one.
+fn hinted(page: &mut String, plan: &Plan, outcome: &Outcome) {
+    let Some(rows) = table::hinted_rows(plan, outcome) else { return };
+    page.push_str("<h2>With a map of the files</h2>\n");
+    write_rows(page, &rows);
+    if let Some(rows) = table::class_rows(outcome) {
+        page.push_str("<p>Share of the accesses to each class that miss:</p>\n");
+        write_rows(page, &rows);
+    }
+}
+
+/// Writes a table, whose first row has its heads.
+fn write_rows(page: &mut String, rows: &[Vec<String>]) {
     page.push_str("<div class=\"wide\"><table>\n");
     for (number, row) in rows.iter().enumerate() {
         let tag = if number == 0 { "th" } else { "td" };

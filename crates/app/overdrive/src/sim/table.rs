@@ -3,7 +3,7 @@
 use block::{Size, printable};
 use report::terminal::{Column, Line, Span, Table, Text, fits};
 use report::words::grouped;
-use simulator::{BLOCK_BYTES, Outcome, Plan, Run, TRUSTED_SLOTS};
+use simulator::{BLOCK_BYTES, Outcome, Plan, Run, TRUSTED_SLOTS, class_name};
 use std::ops::Range;
 
 /// Maximum number of devices that the table names.
@@ -25,6 +25,12 @@ pub(super) fn lines(plan: &Plan, outcome: &Outcome, width: Option<usize>) -> Tex
     }
     if let Some(rows) = tiered_rows(plan, outcome) {
         for table in tables(&rows, 2, width) {
+            lines.push("");
+            lines.extend(table.lines(width));
+        }
+    }
+    for rows in hinted_rows(plan, outcome).into_iter().chain(class_rows(outcome)) {
+        for table in tables(&rows, if rows[0][0] == "class" { 1 } else { 2 }, width) {
             lines.push("");
             lines.extend(table.lines(width));
         }
@@ -133,20 +139,58 @@ pub(super) fn rows(plan: &Plan, outcome: &Outcome) -> Vec<Vec<String>> {
 /// Returns one row per size, with one column per policy that was simulated with compression: the
 /// miss ratio, and the change of the misses. None: there is no such policy.
 pub(super) fn tiered_rows(plan: &Plan, outcome: &Outcome) -> Option<Vec<Vec<String>>> {
+    compared_rows(plan, outcome, "compressed", |run| Some(run.tiered?.block_misses))
+}
+
+/// Returns the same for policies that were simulated with a map.
+pub(super) fn hinted_rows(plan: &Plan, outcome: &Outcome) -> Option<Vec<Vec<String>>> {
+    compared_rows(plan, outcome, "with map", |run| Some(run.hinted?.block_misses))
+}
+
+/// Returns one row per size, with one column per policy that was also simulated in another way:
+/// `misses` returns the misses of a run in that way.
+fn compared_rows(
+    plan: &Plan,
+    outcome: &Outcome,
+    way: &str,
+    misses: impl Fn(&Run) -> Option<u64>,
+) -> Option<Vec<Vec<String>>> {
     let sizes = plan.memories.len();
     let about = if outcome.sampled.rate.is_all() { "" } else { "~" };
-    let tiered: Vec<&[Run]> =
-        outcome.runs.chunks(sizes).filter(|runs| runs[0].tiered.is_some()).collect();
-    let first = tiered.first()?;
+    let compared: Vec<&[Run]> =
+        outcome.runs.chunks(sizes).filter(|runs| misses(&runs[0]).is_some()).collect();
+    let first = compared.first()?;
     let mut heads = vec!["memory".to_owned(), "size".to_owned()];
-    heads.extend(tiered.iter().map(|runs| format!("{} compressed", runs[0].policy)));
+    heads.extend(compared.iter().map(|runs| format!("{} {way}", runs[0].policy)));
     let mut rows = vec![heads];
     for size in 0..sizes {
         let run = &first[size];
         let mut row = vec![given_size(&run.memory), Size(run.slots * BLOCK_BYTES).to_string()];
-        row.extend(tiered.iter().filter_map(|runs| {
-            let ratio = outcome.ratio(runs[size].tiered?.block_misses);
-            Some(format!("{about}{ratio:.4} ({:+.1} %)", change(&runs[size])?))
+        row.extend(compared.iter().filter_map(|runs| {
+            let misses = misses(&runs[size])?;
+            let change = change_to(&runs[size], misses);
+            Some(format!("{about}{:.4} ({change:+.1} %)", outcome.ratio(misses)))
+        }));
+        rows.push(row);
+    }
+    Some(rows)
+}
+
+/// Returns one row per class of a map, with the accesses to its blocks, and one column per run with
+/// the share of them that missed. None: no run has a map.
+pub(super) fn class_rows(outcome: &Outcome) -> Option<Vec<Vec<String>>> {
+    let hinted: Vec<_> = outcome.runs.iter().filter_map(|run| Some((run, run.hinted?))).collect();
+    let (_, first) = hinted.first()?;
+    let mut heads = vec!["class".to_owned(), "accesses".to_owned()];
+    heads.extend(hinted.iter().map(|(run, hinted)| {
+        let suspended = if hinted.are_followed { "" } else { " (suspended)" };
+        format!("{} {}{suspended}", run.policy, Size(run.slots * BLOCK_BYTES))
+    }));
+    let mut rows = vec![heads];
+    for (class, accesses) in first.classes.iter().enumerate().filter(|(_, it)| it.accesses > 0) {
+        let mut row = vec![class_name(class), grouped(accesses.accesses)];
+        row.extend(hinted.iter().map(|(_, hinted)| {
+            format!("{:.4}", hinted.classes[class].misses as f64 / accesses.accesses as f64)
         }));
         rows.push(row);
     }
@@ -155,8 +199,12 @@ pub(super) fn tiered_rows(plan: &Plan, outcome: &Outcome) -> Option<Vec<Vec<Stri
 
 /// Returns the change of a run's misses by compression, in percent.
 fn change(run: &Run) -> Option<f64> {
-    let misses = run.tiered?.block_misses as f64;
-    Some((misses / run.block_misses.max(1) as f64 - 1.0) * 100.0)
+    Some(change_to(run, run.tiered?.block_misses))
+}
+
+/// Returns the change from a run's misses to these, in percent.
+fn change_to(run: &Run, misses: u64) -> f64 {
+    (misses as f64 / run.block_misses.max(1) as f64 - 1.0) * 100.0
 }
 
 /// Returns a sentence on the changes by compression, if that was requested.

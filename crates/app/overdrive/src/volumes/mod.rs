@@ -6,6 +6,7 @@ mod clear_target;
 mod flush;
 mod forget;
 mod list;
+mod map;
 mod power;
 mod save;
 mod set;
@@ -50,6 +51,7 @@ enum Command {
     /// Show a volume's stack, limits and settings.
     Show(Name),
     Stats(stats::Options),
+    Map(map::Options),
     /// Make all answered writes durable.
     Flush(flush::Options),
     /// Write all dirty data back, then bypass the cache until 'resume'.
@@ -272,6 +274,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::List(options) => list::run(control, options),
         Command::Show(name) => show::run(control, name),
         Command::Stats(options) => stats::run(control, options),
+        Command::Map(options) => map::run(control, options),
         Command::Flush(options) => flush::run(control, options),
         Command::Pause(name) => simple(control, name, "paused", |volume| Ask::Pause { volume }),
         Command::Freeze(name) => simple(control, name, "frozen", |volume| Ask::Freeze { volume }),

@@ -273,7 +273,7 @@ fn file_systems_of_clusters_are_refused_unless_this_is_the_only_host() {
 
 #[test]
 fn more_memory_than_the_machine_has_is_refused() {
-    for (backing, memory) in [("null:1T", "1T"), ("null:900000T", "60000T"), ("ram:4T", "1M")] {
+    for (backing, memory) in [("null:1T", "1T"), ("null:4000T", "60000T"), ("ram:4T", "1M")] {
         let options = ["-q", "--memory", memory, "--run", "exit 99"];
         serve(backing, &options).refused(2, &["MiB", "available", "request less"]);
     }

@@ -60,6 +60,14 @@ fn the_checker_finds_nothing_in_an_honest_run() {
 }
 
 #[test]
+fn the_checker_finds_nothing_over_tls() {
+    if can_check() && have(&["openssl"]) {
+        let output = check(&["--export", "--tls", "--seconds", "3", "--seed", "1"]);
+        assert!(output.status.success(), "{}", printed(&output));
+    }
+}
+
+#[test]
 fn the_checker_finds_each_liar() {
     if !can_check() {
         return;

@@ -1,9 +1,13 @@
 //! The link to the server of an NBD export is cut and returns, under each policy.
 
-use crate::common::{Server, have, have_libnbd, image, pause, place, python, serve_in, wait_until};
+use crate::common::{
+    OVERDRIVE, Server, have, have_libnbd, image, is_root, pause, place, python, run, serve_in,
+    wait_until,
+};
 use crate::dice::scaled;
 use crate::exporter::Remote;
 use crate::relay::Relay;
+use crate::tls::Trust;
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
@@ -52,22 +56,35 @@ while not os.path.exists(sys.argv[2]):
 struct Scene {
     place: TempDir,
     raw: PathBuf,
-    _remote: Remote,
+    remote: Remote,
     relay: Relay,
     server: Server,
 }
 
 /// Serves an export behind a relay.
 fn scene(options: &[&str]) -> Option<Scene> {
+    scene_over(None, options)
+}
+
+/// Serves an export behind a relay, over TLS if there is a trust.
+fn scene_over(trust: Option<&Trust>, options: &[&str]) -> Option<Scene> {
     if !have(&["nbdkit"]) || !have_libnbd() {
         return None;
     }
     let place = place();
     let raw = image(&place, MIB);
-    let remote = Remote::nbdkit(&["file", &format!("file={}", text(&raw))]);
+    let arguments = ["file", &format!("file={}", text(&raw))];
+    let remote = match trust {
+        Some(trust) => trust.nbdkit(&arguments),
+        None => Remote::nbdkit(&arguments),
+    };
     let relay = Relay::start(&remote.socket());
-    let server = Server::start(relay.uri(), &[&["--memory", "4M"], options].concat());
-    Some(Scene { place, raw, _remote: remote, relay, server })
+    let uri = match trust {
+        Some(trust) => trust.export_at(&relay.socket(), "localhost"),
+        None => relay.uri(),
+    };
+    let server = Server::start(uri, &[&["--memory", "4M"], options].concat());
+    Some(Scene { place, raw, remote, relay, server })
 }
 
 impl Scene {
@@ -77,6 +94,14 @@ impl Scene {
 
     fn waits_for(&self, word: &str) {
         wait_until(word, || state(&self.server) == word);
+    }
+
+    /// Restarts the server, which reads its certificates again.
+    fn restart_server(&mut self) {
+        self.relay.cut();
+        self.remote.kill();
+        self.remote.revive();
+        self.relay.mend();
     }
 
     /// The first flush of a daemon must not be in doubt: an earlier one may have written.
@@ -154,8 +179,17 @@ fn with_wait_clients_notice_no_cut_and_the_link_is_used_at_once_when_it_returns(
 
 #[test]
 fn with_wait_clients_notice_no_link_that_flaps() {
+    a_link_flaps(None);
+}
+
+#[test]
+fn over_tls_they_notice_none_either() {
+    a_link_flaps(Some(&Trust::new()));
+}
+
+fn a_link_flaps(trust: Option<&Trust>) {
     let options = ["--link-down", "wait", "--retry-time", "1s", "--guard", "off"];
-    let Some(mut scene) = scene(&options) else { return };
+    let Some(mut scene) = scene_over(trust, &options) else { return };
     scene.flush();
     let (uri, over) = (scene.server.uri.clone(), scene.over());
     thread::scope(|scope| {
@@ -171,6 +205,124 @@ fn with_wait_clients_notice_no_link_that_flaps() {
     });
     assert_eq!(state(&scene.server), "serving");
     scene.server.end().well();
+}
+
+/// A server that is not trusted any more is no server: requests wait, and nothing is lost.
+#[test]
+fn over_tls_with_wait_clients_wait_until_a_server_has_a_valid_certificate_again() {
+    let trust = Trust::new();
+    let options = ["--link-down", "wait", "--retry-time", "1s", "--guard", "off"];
+    let Some(mut scene) = scene_over(Some(&trust), &options) else { return };
+    scene.flush();
+    let (uri, over) = (scene.server.uri.clone(), scene.over());
+    thread::scope(|scope| {
+        let load = scope.spawn(|| python(LOAD, &[&uri, text(&over), "0", "2048"]));
+        for issue in [Trust::issue_expired, Trust::issue_for_another_host] {
+            pause(Duration::from_secs(1));
+            issue(&trust);
+            scene.restart_server();
+            scene.waits_for("link-down");
+            trust.issue_valid();
+            scene.restart_server();
+            scene.waits_for("serving");
+        }
+        fs::write(&over, "").expect("room");
+        load.join().expect("no panic").well();
+    });
+    assert_eq!(link(&scene.server)["downs"], 2);
+    scene.server.end().well();
+}
+
+/// The server executes requests whose answers are held, and may do so again after a cut.
+#[test]
+fn with_wait_clients_notice_neither_a_slow_link_nor_one_that_is_half_open() {
+    let options = ["--link-down", "wait", "--retry-time", "60s", "--guard", "off"];
+    let Some(mut scene) = scene(&options) else { return };
+    scene.flush();
+    let (uri, over) = (scene.server.uri.clone(), scene.over());
+    thread::scope(|scope| {
+        let load = scope.spawn(|| python(LOAD, &[&uri, text(&over), "0", "2048"]));
+        scene.relay.delay(Duration::from_millis(20));
+        for is_cut in [false, true] {
+            pause(Duration::from_secs(1));
+            scene.relay.set_half_open(true);
+            pause(Duration::from_secs(2));
+            if is_cut {
+                scene.relay.cut();
+                scene.waits_for("link-down");
+            }
+            scene.relay.set_half_open(false);
+            if is_cut {
+                scene.relay.mend();
+            }
+        }
+        scene.waits_for("serving");
+        scene.relay.delay(Duration::ZERO);
+        fs::write(&over, "").expect("room");
+        load.join().expect("no panic").well();
+    });
+    assert_eq!(link(&scene.server)["downs"], 1, "silence alone is no end of the link");
+    scene.server.end().well();
+}
+
+/// In a network namespace of its own, whose loopback interface drops packets while it is down.
+/// Arguments: the program, a directory, and the file of the reader.
+const SILENT: &str = r#"
+set -e
+ip link set lo up
+nbdkit -f -p 10809 -i 127.0.0.1 memory 64M 2>/dev/null &
+trap "kill $!" EXIT
+export XDG_RUNTIME_DIR=$2
+"$1" serve nbd://127.0.0.1/ --write through --memory 4M --link-down wait --retry-time 1s \
+    --guard off --run "/usr/bin/python3 $3 \$uri"
+"#;
+
+/// Arguments: URI. Reads and writes while the interface is down and up again, and prints the time
+/// from its return to the next answer of each kind.
+const SILENCE: &str = r#"
+import nbd, subprocess, sys, threading, time
+is_over, answers = False, ([], [])
+def requests(writes):
+    h = nbd.NBD(); h.connect_uri(sys.argv[1])
+    block = 0
+    while not is_over:
+        at = block * 4096 + (writes << 24)
+        if writes: h.pwrite(block.to_bytes(4096, "little"), at, nbd.CMD_FLAG_FUA)
+        else: h.pread(4096, at)
+        answers[writes].append(time.monotonic())
+        block = (block + 37) % 4096
+        time.sleep(0.005)
+clients = [threading.Thread(target=requests, args=(writes,)) for writes in (0, 1)]
+for client in clients: client.start()
+while not all(answers): time.sleep(0.01)
+subprocess.run(["ip", "link", "set", "lo", "down"], check=True)
+time.sleep(6)
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+up = time.monotonic()
+while not all(times[-1] > up for times in answers): time.sleep(0.01)
+is_over = True
+for client in clients: client.join()
+for times in answers: print(round(1000 * (min(at for at in times if at > up) - up)))
+"#;
+
+#[test]
+fn with_wait_clients_notice_no_cut_without_a_sign() {
+    let may = is_root() && have(&["nbdkit", "ip", "unshare"]) && have_libnbd();
+    if !may {
+        println!("skipped: needs root, nbdkit, ip and unshare");
+        return;
+    }
+    let place = place();
+    let reader = place.path().join("reader.py");
+    fs::write(&reader, SILENCE).expect("room");
+    let arguments = [OVERDRIVE, text(place.path()), text(&reader)];
+    let ended =
+        run("unshare", &[&["-n", "bash", "-c", SILENT, "bash"], &arguments[..]].concat()).well();
+    let times = ended.stdout.lines().filter_map(|line| line.parse::<u64>().ok());
+    let times: Vec<u64> = times.collect();
+    println!("after the link's return: reads {} ms, writes {} ms", times[0], times[1]);
+    // A busy machine may take longer than the second that is promised.
+    assert!(times.len() == 2 && times.iter().all(|ms| *ms < 10_000), "{times:?}");
 }
 
 /// Arguments: URI, `before`, `down` or `after`.

@@ -36,6 +36,7 @@ mod in_use;
 mod limits;
 mod link_down;
 mod lives;
+mod mapping;
 mod messages;
 mod metrics;
 mod mistakes;

@@ -61,6 +61,7 @@ fn wrong_backings_are_named() {
         ("model:hdd", &["there is no such model", "'overdrive drive models' lists them"]),
         ("model:850pro", &["did you mean samsung-850-pro-128 or samsung-850-pro-256"]),
         ("null:8388608T", &["less than 8388608T"]),
+        ("null:4081T", &["has 4081 TiB", "at most 4080 TiB", "--memory 0"]),
         ("model:samsung-840-evo-25", &["did you mean samsung-840-evo-250?"]),
         ("model:samsung-840-evo-250?siez=1G", &["did you mean 'size'?"]),
         ("model:samsung-840-evo-250?size=1T", &["samsung-840-evo-250", "too little flash"]),

@@ -109,6 +109,8 @@ fn the_stack_that_is_shown_has_the_settings_in_force() {
         "warm=off",
         "warm-save=5s",
         "compress=auto",
+        "files=auto",
+        "rules=big-media=never,*.iso=archives",
         "guard=off",
     ];
     server.volume(&[&["set"], &changes[..], &more].concat()).well();
@@ -117,7 +119,8 @@ fn the_stack_that_is_shown_has_the_settings_in_force() {
         "dirty_bytes": 1 << 20, "dirty_age_ms": 2_000, "flush_target_ms": 3_000,
         "retry_time_ms": 4_000, "link_down": "wait", "absorb_bytes_max": 16_384,
         "readahead": false, "warm": "off", "warm_save_ms": 5_000,
-        "compress": "auto", "guard": false,
+        "compress": "auto", "files": "auto", "rules": "big-media=never,*.iso=archives",
+        "guard": false,
     });
     assert_eq!(stack(&server), expected);
     server.volume(&["pause"]).well();

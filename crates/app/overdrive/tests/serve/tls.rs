@@ -15,14 +15,14 @@ use tempfile::TempDir;
 const HOSTS: [&str; 2] = ["localhost", "127.0.0.1"];
 
 /// Directories of certificates of a server and of a client that trust each other.
-struct Trust {
+pub(crate) struct Trust {
     authority: Authority,
     server: TempDir,
     client: TempDir,
 }
 
 impl Trust {
-    fn new() -> Trust {
+    pub(crate) fn new() -> Trust {
         let (authority, server, client) = (Authority::new("A"), place(), place());
         authority.trust(server.path());
         authority.trust(client.path());
@@ -222,21 +222,47 @@ fn a_config_file_has_the_keys_of_tls() {
     server.end().well();
 }
 
+/// Exports of other servers.
 impl Trust {
     /// Returns the URI of a server of another program, at a unix socket, for a volume.
-    fn export(&self, remote: &Remote, host: &str) -> String {
-        let (socket, client) = (remote.socket(), text(self.client.path()));
-        format!(
-            "nbds+unix:///?socket={}&tls-certificates={client}&tls-hostname={host}",
-            text(&socket)
-        )
+    pub(crate) fn export(&self, remote: &Remote, host: &str) -> String {
+        self.export_at(&remote.socket(), host)
+    }
+
+    /// Returns the same for a server at this socket.
+    pub(crate) fn export_at(&self, socket: &Path, host: &str) -> String {
+        let (socket, client) = (text(socket), text(self.client.path()));
+        format!("nbds+unix:///?socket={socket}&tls-certificates={client}&tls-hostname={host}")
+    }
+
+    /// Issues a certificate to the server that is valid.
+    pub(crate) fn issue_valid(&self) {
+        self.authority.issue(self.server.path(), Side::Server, &HOSTS, VALID, 11);
+    }
+
+    /// Issues one that has expired.
+    pub(crate) fn issue_expired(&self) {
+        self.authority.issue(self.server.path(), Side::Server, &HOSTS, EXPIRED, 12);
+    }
+
+    /// Issues one of another host.
+    pub(crate) fn issue_for_another_host(&self) {
+        self.authority.issue(self.server.path(), Side::Server, &["otherhost"], VALID, 13);
     }
 
     /// Starts nbdkit with the server's certificates.
-    fn nbdkit(&self, arguments: &[&str]) -> Remote {
+    pub(crate) fn nbdkit(&self, arguments: &[&str]) -> Remote {
         let certificates = format!("--tls-certificates={}", text(self.server.path()));
         let tls = ["--tls=require", "--tls-verify-peer", &certificates];
         Remote::nbdkit(&[&tls[..], arguments].concat())
+    }
+
+    /// Starts qemu-nbd with the server's certificates.
+    pub(crate) fn qemu_nbd(&self, arguments: &[&str]) -> Remote {
+        let directory = text(self.server.path());
+        let object = format!("tls-creds-x509,id=t,endpoint=server,verify-peer=yes,dir={directory}");
+        let tls = ["--object", &object, "--tls-creds", "t", "-t", "-e", "8", "-k", "@"];
+        Remote::start("qemu-nbd", &[&tls[..], arguments].concat())
     }
 }
 

@@ -1,7 +1,9 @@
 //! Exports of NBD servers that are written: by real servers, over kills of either side.
 
 use crate::common::{Server, have, have_libnbd, image, place, python, run, serve, wait_until};
+use crate::dice::scaled;
 use crate::exporter::Remote;
+use crate::tls::Trust;
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
@@ -102,7 +104,8 @@ fn what_is_flushed_is_on_exports_of_other_servers() {
     run("qemu-img", &["create", "-q", "-f", "qcow2", text(&qcow2), &format!("{MIB}M")]).well();
     let file = format!("file={}", text(&raw));
     let shared = ["-t", "-e", "8", "-k", "@", "-f"];
-    let cases: [(&str, Vec<&str>, &[&str]); 4] = [
+    let trust = Trust::new();
+    let cases: [(&str, Vec<&str>, &[&str]); 6] = [
         ("nbdkit", vec!["-f", "-U", "@", "file", &file], &["--write", "back-now"]),
         // Requests of 64 KiB at most.
         (
@@ -112,14 +115,28 @@ fn what_is_flushed_is_on_exports_of_other_servers() {
         ),
         ("qemu-nbd", [&shared[..], &["raw", text(&raw)]].concat(), &["--threads", "2"]),
         ("qemu-nbd", [&shared[..], &["qcow2", text(&qcow2)]].concat(), &["--write", "through"]),
+        ("nbdkit over TLS", vec!["file", &file], &["--write", "through"]),
+        ("qemu-nbd over TLS", vec!["-f", "raw", text(&raw)], &["--threads", "2"]),
     ];
     for (program, arguments, options) in cases {
         run("truncate", &["-s", "0", text(&raw)]).well();
         run("truncate", &["-s", &format!("{MIB}M"), text(&raw)]).well();
         let numbers = numbers(place.path());
         let is_qcow2 = arguments.contains(&"qcow2");
-        let remote = Remote::start(program, &arguments);
-        let server = Server::start(remote.uri(), &[&["--memory", "8M"], options].concat());
+        let encrypted = |remote| {
+            let uri = trust.export(&remote, "localhost");
+            (remote, uri)
+        };
+        let (remote, uri) = match program {
+            "nbdkit over TLS" => encrypted(trust.nbdkit(&arguments)),
+            "qemu-nbd over TLS" => encrypted(trust.qemu_nbd(&arguments)),
+            _ => {
+                let remote = Remote::start(program, &arguments);
+                let uri = remote.uri();
+                (remote, uri)
+            }
+        };
+        let server = Server::start(uri, &[&["--memory", "8M"], options].concat());
         python(WRITES, &[&server.uri, &numbers, "/", "128"]).well();
         if !is_qcow2 {
             has_numbers(&raw, &numbers);
@@ -135,17 +152,49 @@ fn what_is_flushed_is_on_exports_of_other_servers() {
     }
 }
 
+/// A server of another program, and its URI.
+type Export = (Remote, String);
+
 #[test]
 fn a_killed_and_upgraded_daemon_goes_on_with_its_export() {
-    if !have(&["nbdkit"]) || !have_libnbd() {
+    a_daemon_is_killed(&["nbdkit"], |file| {
+        let remote = Remote::nbdkit(&["--filter=delay", "file", file, "wdelay=5ms"]);
+        let uri = remote.uri();
+        (remote, uri)
+    });
+}
+
+/// The next daemon cannot read the answers that the killed one has left.
+#[test]
+fn over_tls_a_killed_and_upgraded_daemon_goes_on_with_its_export() {
+    let trust = Trust::new();
+    a_daemon_is_killed(&["nbdkit"], |file| {
+        let remote = trust.nbdkit(&["--filter=delay", "file", file, "wdelay=5ms"]);
+        let uri = trust.export(&remote, "localhost");
+        (remote, uri)
+    });
+}
+
+#[test]
+fn over_tls_so_it_does_with_one_of_qemu_nbd() {
+    let trust = Trust::new();
+    a_daemon_is_killed(&["qemu-nbd"], |file| {
+        let remote = trust.qemu_nbd(&["-f", "raw", file.trim_start_matches("file=")]);
+        let uri = trust.export(&remote, "localhost");
+        (remote, uri)
+    });
+}
+
+fn a_daemon_is_killed(programs: &[&str], export: impl Fn(&str) -> Export) {
+    if !have(programs) || !have_libnbd() {
         return;
     }
     let place = place();
     let raw = image(&place, MIB);
     let (file, numbers) = (format!("file={}", text(&raw)), numbers(place.path()));
-    let remote = Remote::nbdkit(&["--filter=delay", "file", &file, "wdelay=5ms"]);
+    let (_remote, uri) = export(&file);
     let options = ["--memory", "8M", "--write", "through", "--threads", "2"];
-    let server = Server::start(remote.uri(), &options);
+    let server = Server::start(uri, &options);
     thread::scope(|scope| {
         let client = scope.spawn(|| python(WRITES, &[&server.uri, &numbers, "/killed", "128"]));
         wait_until("the client writes", || counter(&server, "changes") > 30);
@@ -174,41 +223,127 @@ if sys.argv[2] == "9": h.flush()
     if !have(&["nbdkit"]) || !have_libnbd() {
         return;
     }
-    // Without FUA, a change that no flush covers is lost with its connection.
-    let remote = Remote::nbdkit(&["--filter=fua", "memory", "16M"]);
-    let options = ["--memory", "8M", "--write", "through", "--dirty-age", "1000s"];
-    let mut server = Server::start(remote.uri(), &options);
-    for block in ["1", "2", "3"] {
-        python(WRITE, &[&server.uri, block]).well();
-        server = server.reborn();
+    // Without FUA, a change that no flush covers is lost with its connection. Over TLS it is lost
+    // for the next daemon, which writes its copy again.
+    let trust = Trust::new();
+    let arguments = ["--filter=fua", "memory", "16M"];
+    let (plain, encrypted) = (Remote::nbdkit(&arguments), trust.nbdkit(&arguments));
+    for uri in [plain.uri(), trust.export(&encrypted, "localhost")] {
+        let options = ["--memory", "8M", "--write", "through", "--dirty-age", "1000s"];
+        let mut server = Server::start(uri, &options);
+        for block in ["1", "2", "3"] {
+            python(WRITE, &[&server.uri, block]).well();
+            server = server.reborn();
+        }
+        python(WRITE, &[&server.uri, "9"]).well();
+        server.end().well();
     }
-    python(WRITE, &[&server.uri, "9"]).well();
+}
+
+/// Memory has no copy of zeros that were written through.
+#[test]
+fn over_tls_a_flush_fails_if_a_killed_daemon_may_have_lost_written_data() {
+    const ZERO: &str = r#"
+import nbd, sys
+h = nbd.NBD(); h.connect_uri(sys.argv[1])
+h.zero(4096, 0)
+"#;
+    const FAILS: &str = r#"
+import nbd, sys
+h = nbd.NBD(); h.connect_uri(sys.argv[1])
+try: h.flush()
+except nbd.Error as error: assert error.errno == "EIO", error
+else: raise AssertionError("the flush succeeds")
+h.flush()
+"#;
+    if !have(&["nbdkit"]) || !have_libnbd() {
+        return;
+    }
+    let trust = Trust::new();
+    let remote = trust.nbdkit(&["--filter=fua", "memory", "16M"]);
+    let options = ["--memory", "8M", "--write", "through", "--dirty-age", "1000s"];
+    let server = Server::start(trust.export(&remote, "localhost"), &options);
+    python(ZERO, &[&server.uri]).well();
+    let server = server.reborn();
+    python(FAILS, &[&server.uri]).well();
     server.end().well();
+}
+
+/// Blocks that were written back, and that no flush covers, are written again.
+#[test]
+fn over_tls_daemons_that_are_killed_amid_writeback_lose_nothing() {
+    if !have(&["nbdkit"]) || !have_libnbd() {
+        return;
+    }
+    let (place, trust) = (place(), Trust::new());
+    let raw = image(&place, MIB);
+    let (file, numbers) = (format!("file={}", text(&raw)), numbers(place.path()));
+    let delay = ["--filter=fua", "--filter=delay", "file", &file, "wdelay=5ms"];
+    let remote = trust.nbdkit(&delay);
+    let options = ["--memory", "8M", "--write", "back-now", "--dirty-age", "200ms"];
+    let more = ["--guard", "off", "--retry-time", "300s"];
+    let uri = trust.export(&remote, "localhost");
+    let mut server = Server::start(uri, &[&options[..], &more].concat());
+    for _ in 0..scaled(2) {
+        // A next daemon writes what the killed one has left, before there is a client.
+        let counted = || ["blocks_absorbed", "blocks_written"].map(|name| counter(&server, name));
+        let before = counted();
+        thread::scope(|scope| {
+            let client = scope.spawn(|| python(WRITES, &[&server.uri, &numbers, "/killed", "64"]));
+            wait_until("its blocks are written back", || {
+                counted().iter().zip(before).all(|(now, before)| *now > before + 50)
+            });
+            server.signal(Signal::KILL);
+            client.join().expect("no panic").well();
+        });
+        server = server.reborn();
+        python(READS, &[&server.uri, &numbers]).well();
+    }
+    let shown = server.volume(&["list", "--json"]).json("overdrive.volumes/1");
+    assert_eq!(shown["volumes"][0]["state"], "serving");
+    server.end().well();
+    has_numbers(&raw, &numbers);
 }
 
 /// Absorbed changes are written again if no flush covers them.
 #[test]
 fn clients_do_not_notice_that_a_server_is_killed_and_returns() {
-    a_server_is_killed(&["--write", "back-now", "--guard", "off"]);
+    a_server_is_killed(&["--write", "back-now", "--guard", "off"], plain);
+}
+
+#[test]
+fn over_tls_clients_do_not_notice_it_either() {
+    let trust = Trust::new();
+    a_server_is_killed(&["--write", "back-now", "--guard", "off"], |arguments| {
+        let remote = trust.nbdkit(arguments);
+        let uri = trust.export(&remote, "localhost");
+        (remote, uri)
+    });
 }
 
 /// Other changes are durable when they are answered.
 #[test]
 fn clients_that_write_through_do_not_notice_it_either() {
-    a_server_is_killed(&["--write", "through"]);
+    a_server_is_killed(&["--write", "through"], plain);
 }
 
-fn a_server_is_killed(options: &[&str]) {
+fn plain(arguments: &[&str]) -> Export {
+    let remote = Remote::nbdkit(arguments);
+    let uri = remote.uri();
+    (remote, uri)
+}
+
+fn a_server_is_killed(options: &[&str], export: impl Fn(&[&str]) -> Export) {
     if !have(&["nbdkit"]) || !have_libnbd() {
         return;
     }
     let place = place();
     let raw = image(&place, MIB);
     let (file, numbers) = (format!("file={}", text(&raw)), numbers(place.path()));
-    let mut remote = Remote::nbdkit(&["--filter=delay", "file", &file, "wdelay=5ms"]);
+    let (mut remote, uri) = export(&["--filter=delay", "file", &file, "wdelay=5ms"]);
     let more = ["--memory", "64M", "--dirty-bytes", "32M", "--retry-time", "300s"];
     let options = [options, &more].concat();
-    let server = Server::start(remote.uri(), &options);
+    let server = Server::start(uri, &options);
     let over = place.path().join("over");
     thread::scope(|scope| {
         let client = scope.spawn(|| python(WRITES, &[&server.uri, &numbers, text(&over), "16"]));

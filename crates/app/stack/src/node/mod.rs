@@ -194,6 +194,20 @@ pub trait OpenNode: Any + Send + Sync {
         only_child(self.children(), self.is_of_several()).map_or(Ok(()), OpenNode::fence)
     }
 
+    /// Whether the backing may have lost changes of an earlier process that no flush has covered,
+    /// as [`Self::fence`] has found. The memory of the cache above must note that before it is
+    /// recovered. A layer returns the answer of its child.
+    fn has_lost_changes(&self) -> bool {
+        only_child(self.children(), self.is_of_several()).is_some_and(OpenNode::has_lost_changes)
+    }
+
+    /// Notes that the memory of the cache above has noted such a loss.
+    fn note_loss_reported(&self) {
+        if let Some(child) = only_child(self.children(), self.is_of_several()) {
+            child.note_loss_reported();
+        }
+    }
+
     /// Returns its state, without that of its children.
     fn health(&self) -> Health {
         Health::default()

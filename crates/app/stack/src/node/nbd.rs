@@ -14,7 +14,7 @@ use nbd::client::{
     WriteDials, refusal,
 };
 use nbd::codec::{NBD_FLAG_CAN_MULTI_CONN, NBD_FLAG_READ_ONLY, NBD_FLAG_SEND_DF};
-use nbd::fence::SETTLE_NS;
+use nbd::fence::{Fence, SETTLE_NS};
 use ring::{Ring, Socket};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -112,13 +112,6 @@ async fn open_written(
     former: Former,
 ) -> Result<WrittenExport, Failure> {
     let usage = |text: &str| Failure::new(Exit::Usage, format!("{uri}: {text}"));
-    // Keys of TLS end with a process, so the next one could not read the answers that are left.
-    if way.is_encrypted() {
-        return Err(usage(
-            "this version only reads exports over TLS: add --read-only; to write, mount the export \
-             as a file with 'nbdfuse FILE URI' and serve that file",
-        ));
-    }
     if !agreed.can(NBD_FLAG_CAN_MULTI_CONN) {
         return Err(usage(
             "its server does not promise that several connections show the same contents \
@@ -132,9 +125,9 @@ async fn open_written(
     let Former { kept, was_served } = former;
     if let Some(kept) = kept {
         // Its connections are used, or made when they are needed.
-        return WrittenExport::adopt(ring, simple, kept);
+        return WrittenExport::adopt(ring, simple, kept, way.is_encrypted());
     }
-    let written = WrittenExport::fresh(ring, simple, was_served(identity))?;
+    let written = WrittenExport::fresh(ring, simple, was_served(identity), way.is_encrypted())?;
     written.connect(ring, way, SECOND).await.map_err(|error| {
         usage(&format!(
             "its server accepts fewer than three connections ({error}), which are needed to write \
@@ -335,6 +328,16 @@ impl OpenNode for NbdNode {
 
     fn fence(&self) -> io::Result<()> {
         self.written.as_ref().map_or(Ok(()), WrittenExport::settle_former)
+    }
+
+    fn has_lost_changes(&self) -> bool {
+        self.written.as_ref().is_some_and(|it| it.writing.peek(|fence| fence.has_loss()))
+    }
+
+    fn note_loss_reported(&self) {
+        if let Some(written) = &self.written {
+            written.writing.peek(Fence::note_reported);
+        }
     }
 
     fn health(&self) -> Health {

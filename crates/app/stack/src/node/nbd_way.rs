@@ -4,8 +4,11 @@ use lane::Lock;
 use nbd::client::{Attempt, Dialled, ExportAddress, Resolved, ServerSocket, Wish, dial};
 use nbd::codec::ALLOCATION_CONTEXT;
 use ring::Ring;
+use rustix::net::sockopt;
 use std::io::{self, ErrorKind};
 use std::net::ToSocketAddrs;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 use tls::ClientTls;
 
 /// The use of a connection.
@@ -14,6 +17,26 @@ pub(super) enum Role {
     Reads,
     Changes,
     Anchor,
+}
+
+/// Longest pause between retransmissions: a connection that has survived a cut goes on this soon.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A connection for reads ends after this time in which the server's machine acknowledges nothing:
+/// a new one is soon made when the link has returned, while the server's retransmissions may pause
+/// for longer, and reads may be sent again at no cost. The connections for changes have the longer
+/// time of [`dial`], because their end has a cost.
+const SILENCE_OF_READS: Duration = Duration::from_secs(3);
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Sets how soon a TCP connection notices the end and the return of its link. A unix socket has
+/// nothing of this kind, and an older kernel lacks the limit of pauses.
+fn notice_cuts(socket: &OwnedFd, role: Role) {
+    let _ = host::limit_retransmission_pauses(socket, PAUSE_MAX);
+    if role == Role::Reads {
+        let _ = sockopt::set_tcp_keepidle(socket, PROBE_INTERVAL);
+        let _ = sockopt::set_tcp_keepintvl(socket, PROBE_INTERVAL);
+        let _ = sockopt::set_tcp_user_timeout(socket, SILENCE_OF_READS.as_millis() as u32);
+    }
 }
 
 /// The way to a server.
@@ -60,7 +83,10 @@ impl Way {
         let mut failed = io::Error::from(ErrorKind::NotFound);
         for address in &self.addresses {
             match dial(ring.lane(), address, self.wish(role), tls, attempt).await {
-                Ok(connected) => return Ok(connected),
+                Ok(connected) => {
+                    notice_cuts(&connected.socket, role);
+                    return Ok(connected);
+                }
                 Err(error) => failed = error,
             }
         }

@@ -6,6 +6,9 @@
 //!              reads the answers that the connection of changes still has, and ends it;
 //!              flushes on the anchor, and ends it
 //! ```
+//!
+//! Over TLS the keys end with the process. The next one ends both connections unread: no change
+//! that was sent counts as answered, and no flush as done.
 
 use super::nbd_way::{Role, Way};
 use super::retention::Retention;
@@ -22,6 +25,7 @@ use rustix::net::{Shutdown, connect_unspec, shutdown, sockopt::socket_cookie};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use tls::Session;
 
 /// A page of memory, in bytes.
 const PAGE: usize = 4096;
@@ -34,9 +38,12 @@ struct Connections {
     /// Those of an earlier process, until its answers are read.
     former: Vec<OwnedFd>,
     /// Connections that were made in advance.
-    spare_changes: Option<OwnedFd>,
-    spare_anchor: Option<OwnedFd>,
+    spare_changes: Option<Spare>,
+    spare_anchor: Option<Spare>,
 }
+
+/// A connection that was made in advance, and its TLS session.
+type Spare = (OwnedFd, Option<Session>);
 
 /// An export that is written.
 pub(super) struct WrittenExport {
@@ -46,6 +53,8 @@ pub(super) struct WrittenExport {
     connections: Lock<Connections>,
     /// The versions of the table and the connections.
     pub(super) retention: Retention,
+    /// Whether connections are protected by TLS.
+    is_encrypted: bool,
     /// Keeps the table mapped.
     _memory: SharedMemory,
 }
@@ -65,6 +74,7 @@ impl WrittenExport {
         ring: &Ring,
         agreed: Agreed,
         was_served: bool,
+        is_encrypted: bool,
     ) -> Result<WrittenExport, Failure> {
         let memory = table_memory()?;
         let export = export_of(&agreed);
@@ -75,7 +85,7 @@ impl WrittenExport {
         if until_ns > now_ns {
             fence.hold_all(export.sectors, until_ns);
         }
-        WrittenExport::with(memory, fence, agreed, Vec::new())
+        WrittenExport::with(memory, fence, agreed, Vec::new(), is_encrypted)
     }
 
     /// Continues with the descriptors that an earlier process has left.
@@ -83,6 +93,7 @@ impl WrittenExport {
         ring: &Ring,
         agreed: Agreed,
         kept: Vec<OwnedFd>,
+        is_encrypted: bool,
     ) -> Result<WrittenExport, Failure> {
         let mut kept = kept.into_iter();
         let now_ns = ring.lane().now();
@@ -92,10 +103,12 @@ impl WrittenExport {
             Some((memory, fence))
         });
         match found {
-            Some((memory, fence)) => WrittenExport::with(memory, fence, agreed, kept.collect()),
+            Some((memory, fence)) => {
+                WrittenExport::with(memory, fence, agreed, kept.collect(), is_encrypted)
+            }
             // Of another version, or of an export that has changed.
             None => {
-                let export = WrittenExport::fresh(ring, agreed, true)?;
+                let export = WrittenExport::fresh(ring, agreed, true, is_encrypted)?;
                 export.writing.fence(Fence::lose);
                 Ok(export)
             }
@@ -107,6 +120,7 @@ impl WrittenExport {
         fence: Fence,
         agreed: Agreed,
         former: Vec<OwnedFd>,
+        is_encrypted: bool,
     ) -> Result<WrittenExport, Failure> {
         let table = memory.file().try_clone_to_owned();
         let table = table.map_err(|error| crate::memory::memory_failure(&error))?;
@@ -116,6 +130,7 @@ impl WrittenExport {
             table: Arc::new(table),
             connections: Lock::new(Connections { former, ..Connections::default() }),
             retention: Retention::default(),
+            is_encrypted,
             _memory: memory,
         })
     }
@@ -124,12 +139,12 @@ impl WrittenExport {
     /// anchor is the first.
     pub(super) async fn connect(&self, ring: &Ring, way: &Way, attempt: Attempt) -> io::Result<()> {
         for role in [Role::Anchor, Role::Changes] {
-            let Dialled { socket, agreed, .. } = way.connect(ring, role, attempt).await?;
+            let Dialled { socket, session, agreed } = way.connect(ring, role, attempt).await?;
             if !agreed.is_alike(&self.agreed) {
                 return Err(io::Error::other("it describes the export in another way each time"));
             }
             ring.lane().turn().await;
-            let spare = self.register(role, socket)?;
+            let spare = (self.register(role, socket)?, session);
             ring.lane().turn().await;
             self.connections.with(|all| match role {
                 Role::Anchor => all.spare_anchor = Some(spare),
@@ -147,7 +162,7 @@ impl WrittenExport {
             Role::Anchor => all.spare_anchor.take(),
         });
         let agreed = || self.agreed.clone();
-        spare.map(|socket| Dialled { socket, session: None, agreed: agreed() })
+        spare.map(|(socket, session)| Dialled { socket, session, agreed: agreed() })
     }
 
     /// Ends the present connection of a role in the kernel, with all that it has not sent yet.
@@ -203,6 +218,12 @@ impl WrittenExport {
     }
 
     async fn read_former(&self, lane: &lane::Lane, former: Vec<OwnedFd>) {
+        if self.is_encrypted {
+            // Their end drops the changes that are not at the server yet.
+            former.iter().for_each(end);
+            let now_ns = lane.now();
+            return self.writing.fence(|fence| fence.abandon(now_ns));
+        }
         let known = self.writing.fence(|fence| fence.sockets());
         let mut anchor = None;
         for socket in former {

@@ -36,6 +36,7 @@
 mod tests;
 
 pub(crate) mod layout;
+pub(crate) mod pages;
 pub(crate) mod superblock;
 
 use crate::geometry::Geometry;

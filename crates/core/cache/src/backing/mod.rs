@@ -3,6 +3,7 @@
 pub(crate) mod flush_gate;
 pub(crate) mod health;
 pub(crate) mod in_flight;
+pub(crate) mod pipe;
 pub(crate) mod retry;
 pub(crate) mod write_times;
 
@@ -10,6 +11,7 @@ use crate::arena::Arena;
 use crate::backing::flush_gate::Flushes;
 use crate::backing::health::Health;
 use crate::backing::in_flight::InFlight;
+use crate::backing::pipe::Pipe;
 use crate::backing::write_times::WriteTimes;
 use alloc::sync::Arc;
 use block::Stall;
@@ -23,6 +25,8 @@ pub(crate) struct Backing {
     /// Requests that it has not answered.
     pub(crate) in_flight: InFlight,
     pub(crate) write_times: WriteTimes,
+    /// Measurements of its reads ahead of clients.
+    pub(crate) pipe: Pipe,
     /// Whether requests to it hang.
     pub(crate) stall: Arc<Stall>,
     stalls: AtomicU64,
@@ -38,6 +42,7 @@ impl Backing {
             flushes: Flushes::default(),
             in_flight: InFlight::default(),
             write_times: WriteTimes::new(),
+            pipe: Pipe::new(),
             stall: Arc::default(),
             stalls: AtomicU64::new(0),
             refuses_changes: AtomicBool::new(false),

@@ -1,10 +1,15 @@
 use super::*;
+use crate::arena::Arena;
+use crate::arena::pages::PageMark;
 use crate::geometry::Geometry;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
+use alloc::vec::Vec;
 use block::Memory;
+use core::ops::Range;
 use lane::Random;
+use packing::Encoding;
 
 fn geometry(slots: u32) -> Geometry {
     Geometry { slots, ..Geometry::SMALLEST }
@@ -17,19 +22,40 @@ fn arena(geometry: &Geometry) -> Arena {
 
 /// A tier beside a map with the same blocks.
 struct Both {
+    geometry: Geometry,
     arena: Arena,
     tier: Tier,
     expected: BTreeMap<u64, Vec<u8>>,
     free: Vec<u32>,
+    /// The slots that the tier may use.
+    used: Range<u32>,
 }
 
 impl Both {
     fn new(slots: u32) -> Both {
         let geometry = geometry(slots);
         let arena = arena(&geometry);
-        let mut tier = Tier::new(&geometry, arena.slot_bytes());
+        let mut tier = Tier::new(&geometry, arena.clone(), 0);
         tier.open();
-        Both { arena, tier, expected: BTreeMap::new(), free: (0..slots).collect() }
+        let (expected, free) = (BTreeMap::new(), (0..slots).collect());
+        Both { geometry, arena, tier, expected, free, used: 0..slots }
+    }
+
+    /// Lets another process take the pages over, with a tier of this size.
+    fn take_over(&mut self, slots: u32) {
+        let geometry = Geometry { slots, ..self.geometry };
+        self.tier = Tier::new(&geometry, self.arena.clone(), 0);
+        self.tier.open();
+        let pages = (0..self.geometry.slots).filter_map(|slot| {
+            let PageMark { number, first } = self.arena.page(slot)?;
+            Some(FoundPage { slot, number, first })
+        });
+        let pages: Vec<FoundPage> = pages.collect();
+        // Pages without a mark had no object.
+        let is_page = |slot: &u32| pages.iter().any(|page| page.slot == *slot);
+        self.free = self.used.clone().filter(|slot| !is_page(slot)).collect();
+        self.tier.restore(pages);
+        self.take_back();
     }
 
     fn take_back(&mut self) {
@@ -41,7 +67,7 @@ impl Both {
 
     fn evict(&mut self) {
         let mut again = Copies::default();
-        self.tier.evict_oldest(&self.arena, 0, Some(&mut again));
+        self.tier.evict_oldest(Some(&mut again));
         self.take_back();
         for (object, data) in again.iter() {
             assert_eq!(self.expected[&object.block], data);
@@ -59,7 +85,7 @@ impl Both {
                 None => self.evict(),
             }
         }
-        self.tier.store(&self.arena, 0, block, Encoding::Lz4, &data);
+        self.tier.store(&Encoded::new(Encoding::Lz4, &data).of_block(block), &data);
         self.expected.insert(block, data);
     }
 
@@ -69,9 +95,10 @@ impl Both {
         assert_eq!(self.tier.held() as usize, self.expected.len());
         let mut copies = Copies::default();
         for block in self.expected.keys() {
-            assert!(self.tier.copy(&self.arena, 0, *block, &mut copies));
+            assert!(self.tier.copy(*block, &mut copies));
         }
         for (object, data) in copies.iter() {
+            assert!(object.is_sound(data));
             assert_eq!(self.expected[&object.block], data, "block {}", object.block);
         }
     }
@@ -85,8 +112,13 @@ fn it_has_the_bytes_of_every_block_that_was_stored_and_not_removed() {
         let mut both = Both::new(slots);
         let used = 2 + random.below(62) as usize;
         both.free.truncate(used);
+        both.used = 0..used as u32;
         for step in 0..600u64 {
             let block = random.below(300);
+            if random.one_in(50) {
+                both.take_over(slots);
+                both.check(used as u32);
+            }
             match random.below(8) {
                 0 | 1 => {
                     both.tier.forget(block);
@@ -112,7 +144,7 @@ fn it_has_the_bytes_of_every_block_that_was_stored_and_not_removed() {
                 both.check(used as u32);
             }
         }
-        while both.tier.evict_oldest(&both.arena, 0, None) {
+        while both.tier.evict_oldest(None) {
             both.take_back();
         }
         assert_eq!((both.tier.held(), both.tier.pages(), both.free.len()), (0, 0, used));
@@ -124,12 +156,14 @@ fn blocks_that_were_read_are_copied_out_of_the_oldest_page() {
     let mut both = Both::new(64);
     both.free.truncate(2);
     for block in 0..4 {
-        both.store(block, vec![block as u8; 2048]);
+        // Two fill a page.
+        let bytes = if block % 2 == 0 { 2028 } else { 2036 };
+        both.store(block, vec![block as u8; bytes]);
     }
     assert!(!both.tier.note_use(1), "the first read");
     assert!(both.tier.note_use(1), "the second one");
     let mut again = Copies::default();
-    assert!(both.tier.evict_oldest(&both.arena, 0, Some(&mut again)));
+    assert!(both.tier.evict_oldest(Some(&mut again)));
     let blocks: Vec<u64> = again.objects.iter().map(|object| object.block).collect();
     assert_eq!(blocks, [1]);
     assert_eq!(both.tier.blocks().collect::<Vec<_>>(), [2, 3]);
@@ -147,6 +181,56 @@ fn a_change_cancels_what_is_being_compressed() {
 }
 
 #[test]
-fn an_object_has_20_bytes() {
-    assert_eq!(size_of::<Object>(), 20);
+fn a_takeover_with_less_memory_keeps_the_newest_pages() {
+    let mut both = Both::new(64);
+    (0..96).for_each(|block| both.store(block, vec![block as u8; 2000]));
+    let held = both.tier.held();
+    both.take_over(16);
+    both.tier.check(|_| false);
+    both.expected.retain(|block, _| both.tier.has(*block));
+    assert!((20..held).contains(&both.tier.held()), "{held}");
+    assert_eq!(both.tier.blocks().max(), Some(95));
+    both.check(64);
+}
+
+/// Stores a few objects, kills the process, and returns the tier's blocks for the next one after
+/// `damage`.
+fn found_after(damage: impl Fn(&Both)) -> Vec<u64> {
+    let mut both = Both::new(8);
+    (0..6).for_each(|block| both.store(block, vec![block as u8; 1500]));
+    damage(&both);
+    both.take_over(8);
+    both.tier.check(|_| false);
+    let mut copies = Copies::default();
+    let mut blocks: Vec<u64> = both.tier.blocks().collect();
+    blocks.iter().for_each(|block| assert!(both.tier.copy(*block, &mut copies)));
+    let sound = copies.iter().filter(|(object, data)| object.is_sound(data));
+    let sound: Vec<u64> = sound.map(|(object, _)| object.block).collect();
+    blocks.retain(|block| sound.contains(block));
+    blocks.sort_unstable();
+    blocks
+}
+
+#[test]
+fn damaged_pages_and_objects_are_not_taken_over() {
+    let slots: Vec<u32> = (0..8).rev().take(3).collect();
+    assert_eq!(found_after(|_| ()), [0, 1, 2, 3, 4, 5]);
+    // Objects 2 and 5 lie in two pages each.
+    let without_mark = |page: usize| found_after(|both| both.arena.unmark_page(slots[page]));
+    assert_eq!(without_mark(0), [3, 4, 5]);
+    assert_eq!(without_mark(1), [0, 1]);
+    assert_eq!(without_mark(2), [0, 1, 2, 3, 4]);
+    let flipped = |at: usize| {
+        found_after(|both| {
+            let mut byte = [0];
+            both.arena.read_bytes(slots[1], at, &mut byte);
+            both.arena.write_bytes(slots[1], at, &[byte[0] ^ 4]);
+        })
+    };
+    assert_eq!(flipped(0), [0, 1], "the seal");
+    assert_eq!(flipped(100), [0, 1, 3, 4, 5], "bytes of an object that began before");
+    // Object 3 begins behind the end of object 2.
+    let third = object_bytes(1500) * 3 - (4096 - 8) + 8;
+    assert_eq!(flipped(third), [0, 1, 2], "a head: those behind it in its page are not found");
+    assert_eq!(flipped(third + 8), [0, 1, 2, 4, 5], "a check");
 }

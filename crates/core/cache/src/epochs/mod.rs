@@ -46,7 +46,11 @@ pub(crate) const CHAIN_MAX: usize = 4096;
 /// Epoch numbers begin here. Older programs, which do not record the durable epoch, count from
 /// zero. If such a program has served the volume in between, the record is far from its epochs,
 /// however many there were.
-pub(crate) const NUMBERS: u64 = 1 << 32;
+pub(crate) const NUMBERS: u64 = PAGES | 1 << 32;
+
+/// The bit of an epoch's number that programs set which keep the marks of compressed pages true
+/// (`arena/pages.rs`). Older programs renumber the epochs without it when they take an arena over.
+pub(crate) const PAGES: u64 = 1 << 33;
 
 /// The number of a fresh volume's open epoch: the epochs before it have numbers, too.
 pub(crate) const FIRST: u64 = NUMBERS + 2;

@@ -95,7 +95,7 @@ impl Handle {
             self.lane.rest().await;
         }
         if self.shared.arena.has_lost_flush() {
-            self.shared.drop_held(entry);
+            self.shared.drop_held(entry, self.shared.arena.has_unheld());
         }
         self.end_discard(entry, open).await;
         blocks

@@ -3,13 +3,15 @@
 //! Everything that was dirty in any state is dirty again: blocks that were in flight to the
 //! backing, or were written but not flushed, are written again. So are the held copies of
 //! write-throughs: a flush of the backing may have been in progress that has lost them (C1). Other
-//! clean slots are freed, unless nothing can have changed the backing since (C9, `clean/`). Of
+//! clean slots are freed, unless nothing can have changed the backing since (C9, `clean/`), and so
+//! are the pages of compressed blocks. Of
 //! two versions of a block, the later epoch wins, then the higher sequence.
 //! Epochs that were closed stay before the one that was open, in their order. Data that was already
 //! durable is not written again: it may be older than the data on the backing. Nothing else is
 //! released before it is durable, so that recovery after another crash finds the same again.
 
 mod clean;
+mod pages;
 #[cfg(test)]
 mod tests;
 
@@ -17,8 +19,9 @@ pub use clean::CleanBlocks;
 
 use crate::BLOCK_SECTORS;
 use crate::arena::superblock::{Condition, Unrecoverable};
-use crate::arena::{Arena, ExtentHeader, Header};
+use crate::arena::{Arena, ExtentHeader, Header, State};
 use crate::backing::health::Health;
+use crate::compressed::FoundPage;
 use crate::dirty::gauges::Gauges;
 use crate::epochs::{CHAIN_MAX, Epochs, FIRST, NUMBERS, is_before};
 use crate::geometry::{Format, Geometry};
@@ -88,6 +91,7 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     resize(shared.arena, &geometry)?;
     forget_durable(shared.arena, &geometry);
     shared.arena.note_none_durable();
+    let keeps_pages = pages::keep(shared, clean);
     let mut recovered_epochs = RecoveredEpochs::find(shared.arena, &geometry);
     if planted(Bug::MergeRecovered) {
         recovered_epochs.closed = recovered_epochs.closed.min(1);
@@ -107,7 +111,7 @@ pub(crate) fn recover(shared: &mut Parts<'_>, identity: u64) -> Result<Epochs, U
     }
     shared.arena.note_epoch(recovered_epochs.open);
     for entry in shared.shards.iter_mut() {
-        entry.shard.get_mut().recover(&recovered_epochs, shared.gauges, clean);
+        entry.shard.get_mut().recover(&recovered_epochs, shared.gauges, clean, keeps_pages);
     }
     // All held copies are dirty now.
     shared.arena.note_flush_taken_over();
@@ -168,7 +172,12 @@ fn resize(arena: &Arena, geometry: &Geometry) -> Result<(), Unrecoverable> {
     if !arena.can_leave(&before, geometry) && !planted(Bug::LeaveDirtySlots) {
         return Err(Unrecoverable::AnotherSize);
     }
-    before.live_beyond(geometry).for_each(|slot| arena.free(slot));
+    before.live_beyond(geometry).for_each(|slot| {
+        arena.free(slot);
+        arena.drop_page(slot);
+    });
+    // An older program may have left marks in slots that it did not use any more.
+    geometry.live_beyond(&before).for_each(|slot| arena.drop_page(slot));
     arena.note_live(geometry);
     Ok(())
 }
@@ -278,12 +287,19 @@ fn as_planted(arena: &Arena, header: Header) -> Option<Header> {
 
 impl Shard {
     /// Rebuilds this shard from its headers.
-    fn recover(&mut self, recovered_epochs: &RecoveredEpochs, gauges: &Gauges, clean: CleanBlocks) {
+    fn recover(
+        &mut self,
+        recovered_epochs: &RecoveredEpochs,
+        gauges: &Gauges,
+        clean: CleanBlocks,
+        keeps_pages: bool,
+    ) {
         self.begin_recovery(recovered_epochs.open, recovered_epochs.closed);
         let ranges = self.recover_ranges(recovered_epochs);
         let mut found: Vec<(u32, Header)> = Vec::new();
         let mut held: Vec<(u32, Header)> = Vec::new();
         let mut kept: Vec<u32> = Vec::new();
+        let mut pages: Vec<FoundPage> = Vec::new();
         let takes_held = !planted(Bug::ForgetHeldCopies);
         for slot in 0..self.slots() {
             match read(self.arena(), self.number(slot)) {
@@ -295,6 +311,9 @@ impl Shard {
                     held.push((slot, header));
                 }
                 Some(header) if clean.keeps(&header) => kept.push(slot),
+                Some(header) if header.state == State::Free => {
+                    pages.extend(self.recover_page(slot, keeps_pages));
+                }
                 Some(_) => self.recover_free(slot),
                 None => {
                     self.counters.headers_rejected.add(1);
@@ -324,6 +343,8 @@ impl Shard {
         }
         // After all versions that may be newer.
         self.recover_clean(&kept, &ranges);
+        let keeps_zeroed = planted(Bug::KeepUnderZeros);
+        self.recover_compressed(pages, |position| ranges.covers(position) && !keeps_zeroed);
         if planted(Bug::ReleaseRecovered) {
             self.forget_all(gauges);
         }

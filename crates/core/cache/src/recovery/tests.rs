@@ -317,6 +317,30 @@ fn a_kill_while_a_held_copy_becomes_dirty_loses_nothing() {
 }
 
 #[test]
+fn changes_that_the_backing_may_have_lost_are_written_again_or_leave_a_doubt() {
+    for (is_unheld, is_flushed) in [(false, false), (true, false), (true, true)] {
+        let (memory, arena) = left(Durability::Flush);
+        arena.publish(1, &Header::of_copy(1, 0xff, Clean::Kept, arena.round_stamp()));
+        if is_unheld {
+            arena.note_unheld();
+        }
+        if is_flushed {
+            arena.note_flush_sent();
+            arena.note_flush_answered(true);
+        }
+        let found = Arena::found(&memory).expect("an arena");
+        found.note_changes_lost();
+        // It is killed before the loss counts as reported, and its successor notes it again.
+        found.note_changes_lost();
+        let shared = take(&memory, Durability::Flush);
+        let recovered = shared.counters(0).blocks_recovered;
+        assert_eq!(recovered, u64::from(!is_flushed), "{is_unheld}");
+        assert_eq!(shared.is_in_doubt(), is_unheld && !is_flushed);
+        assert!(!shared.has_failed());
+    }
+}
+
+#[test]
 fn an_epoch_stands_beside_no_other_kind_of_clean_slot() {
     let (memory, arena) = left(Durability::Flush);
     for clean in [Clean::Kept, Clean::Unread, Clean::UnreadBypassed, Clean::Bypassed] {

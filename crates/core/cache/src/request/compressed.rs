@@ -3,9 +3,11 @@
 
 use crate::blocks::{blocks_of, slices};
 use crate::handle::Handle;
+use crate::planted::{Bug, planted};
 use crate::shard::Fetch;
 use crate::shard::shards::ShardEntry;
 use block::Buf;
+use core::ops::Range;
 
 impl Handle {
     /// Answers a fetch from the compressed tier. Returns false if a block has left it meanwhile:
@@ -19,6 +21,12 @@ impl Handle {
         let (first, blocks) = blocks_of(&fetch.at);
         let part = into.part(fetch.skip, fetch.at.count);
         for slice in slices(first..first + u64::from(blocks)) {
+            if planted(Bug::ReadMovedObject) {
+                if !self.read_moved(entry, fetch, &part, slice).await {
+                    return false;
+                }
+                continue;
+            }
             self.lane.turn().await;
             let are_there = {
                 let mut copies = self.decoder.begin();
@@ -29,5 +37,27 @@ impl Handle {
             }
         }
         true
+    }
+
+    /// Planted bug: copies blocks in another section than the one that finds them.
+    async fn read_moved(
+        &self,
+        entry: &ShardEntry,
+        fetch: &Fetch,
+        part: &Buf,
+        blocks: Range<u64>,
+    ) -> bool {
+        let count = blocks.end - blocks.start;
+        self.lane.turn().await;
+        let places = entry.shard.with(|shard| shard.compressed_slots(blocks));
+        // A slow reader.
+        for _ in 0..16 {
+            self.lane.turn().await;
+        }
+        {
+            let mut copies = self.decoder.begin();
+            entry.shard.with(|shard| shard.copy_compressed_from(&places, &mut copies));
+        }
+        places.len() as u64 == count && self.decoder.decode_into(&fetch.at, part)
     }
 }

@@ -12,13 +12,15 @@ pub(crate) mod write_through;
 
 use crate::blocks::{SLICE, blocks_of};
 use crate::handle::Handle;
-use crate::shard::{QuickRead, Source};
+use crate::shard::{QuickRead, Reader, Source};
 use crate::shared::Shared;
 use crate::tasks;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use block::{Advice, Block, Extent, Limits, LinkState, Request, Result, Stack, Stall, Stretch};
+use block::{
+    Advice, Block, Buf, Extent, Limits, LinkState, Request, Result, Stack, Stall, Stretch,
+};
 use lane::{Cost, Lane};
 
 /// Requests that are prefetched together.
@@ -49,6 +51,17 @@ impl Cache {
     /// The part that all lanes share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
+    }
+}
+
+impl Cache {
+    /// Reads as a client would, for this program itself: nothing is admitted, and neither policy,
+    /// streams nor statistics know of it.
+    ///
+    /// # Errors
+    /// Those of the backing, and that it does not answer.
+    pub async fn observe(&self, at: Extent, into: Buf) -> Result {
+        self.0.read(at, into, Reader::Observer).await
     }
 }
 
@@ -140,7 +153,7 @@ impl Block for Cache {
 
     async fn run(&self, request: Request) -> Result {
         match request {
-            Request::Read { at, into } => self.0.read(at, into).await,
+            Request::Read { at, into } => self.0.read(at, into, Reader::Client).await,
             // In a separate allocation: otherwise the futures of reads would have the size of a
             // writeback's future.
             request => {

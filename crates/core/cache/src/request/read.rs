@@ -37,12 +37,12 @@ impl Keeping {
 
 impl Handle {
     /// Splits a read at the borders of regions and of runs, and serves the parts.
-    pub(crate) async fn read(&self, at: Extent, into: Buf) -> Result {
+    pub(crate) async fn read(&self, at: Extent, into: Buf, reader: Reader) -> Result {
         let block = u64::from(crate::BLOCK_SECTORS);
         let run = u64::from(self.shared.geometry.run_blocks) * block;
         let most = self.shared.shards.stretch(at.first).min(run - at.first % block);
         if u64::from(at.count) <= most {
-            return self.read_part(at, &into, Reader::Client).await;
+            return self.read_part(at, &into, reader).await;
         }
         let mut done = 0;
         while done < at.count {
@@ -50,7 +50,7 @@ impl Handle {
             let most = self.shared.shards.stretch(first).min(run - first % block);
             let count = most.min(u64::from(at.count - done)) as u32;
             let part = into.part(done, count);
-            self.read_part(Extent::new(first, count), &part, Reader::Client).await?;
+            self.read_part(Extent::new(first, count), &part, reader).await?;
             done += count;
         }
         Ok(())
@@ -70,7 +70,9 @@ impl Handle {
             let rules = self.shared.bypass.rules(self.shared.settings.write());
             let look =
                 entry.shard.with(|shard| shard.look(rules, reader, rests.as_ref(), &at, into));
-            self.wake_reader();
+            if reader != Reader::Observer {
+                self.wake_reader();
+            }
             match look {
                 Look::Hit => {
                     self.lane.charge(Cost::Hit, blocks);
@@ -107,7 +109,10 @@ impl Handle {
                 Some((at, buffer)) => (*at, buffer.part(0, at.count)),
                 None => (fetch.at, part.clone()),
             };
-            let result = self.read_below(at, data, block).await;
+            let result = match fetch.is_observed {
+                true => self.read_unmeasured(at, data).await,
+                false => self.read_below(at, data, block).await,
+            };
             match (result, whole.take()) {
                 (Ok(()), None) => return Ok(self.plant_failed_rest(fetch, part)),
                 (Ok(()), Some((at, buffer))) => {
@@ -180,11 +185,28 @@ impl Handle {
         }
         self.lane.charge(Cost::Fill, blocks);
         entry.changed.notify();
-        self.wake_compressor(entry);
+        if !fetch.is_observed {
+            self.wake_compressor(entry);
+        }
         if let Some((_, buffer)) = result? {
             self.rests.give(buffer);
         }
         Ok(complete)
+    }
+
+    /// Reads from the backing for an observer. Other reads may wait for it, so the watchdog sees
+    /// it, and errors of the backing are counted.
+    async fn read_unmeasured(&self, at: Extent, into: Buf) -> Result {
+        if self.shared.backing.stall.is_on() {
+            return Err(self.shared.backing.stall.error());
+        }
+        let sent = self.shared.backing.in_flight.note_sent(RequestKind::Read);
+        let result = self.below.run(Request::Read { at, into }).await;
+        self.shared.backing.in_flight.note_answered(sent);
+        if result.is_err() {
+            self.shared.backing.health.count_read_error();
+        }
+        result
     }
 
     async fn read_below(&self, at: Extent, into: Buf, block: u64) -> Result {

@@ -7,14 +7,19 @@
 //! tiny ones), in the section in which they decide. Each sampler has its own lock, under which no
 //! other lock is taken. The results are returned in a word that is read without a lock.
 
+mod hints;
 mod state;
 
+pub use hints::{ClassFigures, HintsReport};
 pub use state::PolicyState;
 
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use hints::VolumeHints;
 use lane::Lock;
-use policy::{Access, Answer, Arbiter, Curve, Expectation, Hash, Kind, Sampler};
+use policy::{
+    Access, Answer, Arbiter, Curve, Expectation, Hash, Kind, Sampler, TierArbiter, TierShare,
+};
 
 /// Smaller caches have no curve: one of 64 slots would be meaningless.
 const CURVE_SLOTS_MIN: u32 = 64 * 64;
@@ -27,14 +32,25 @@ pub(crate) struct Sampling {
     /// orders.
     share: AtomicU32,
     arbiter: Option<Lock<Arbiter>>,
+    kind: Kind,
+    slots: u32,
+    /// The share of the compressed tier, as [`TierShare::bits`].
+    tier_share: AtomicU32,
+    /// Whether there is an arbiter of the compressed tier.
+    has_tier: AtomicBool,
+    /// Whether the share of the tier is fixed, without an arbiter.
+    is_tier_fixed: AtomicBool,
+    tier: Lock<Option<TierArbiter>>,
     curve: Option<Lock<Window>>,
     expectation: Lock<Expectation>,
+    hints: VolumeHints,
 }
 
 /// The blocks whose accesses are reported.
 #[derive(Clone, Copy)]
 pub(crate) struct Samplers {
     arbiter: Sampler,
+    tier: Sampler,
     curve: Sampler,
     expectation: Sampler,
 }
@@ -43,7 +59,10 @@ impl Samplers {
     /// Whether accesses to a block are reported.
     #[inline]
     pub(crate) fn take(&self, hash: Hash) -> bool {
-        self.arbiter.takes(hash) || self.curve.takes(hash) || self.expectation.takes(hash)
+        self.arbiter.takes(hash)
+            || self.tier.takes(hash)
+            || self.curve.takes(hash)
+            || self.expectation.takes(hash)
     }
 }
 
@@ -97,22 +116,34 @@ impl Sampling {
         Sampling {
             samplers: Samplers {
                 arbiter: arbiter.as_ref().map_or(Sampler::NONE, Arbiter::sampler),
+                tier: TierArbiter::sampler_of(slots),
                 curve: curve.as_ref().map_or(Sampler::NONE, Curve::sampler),
                 expectation: expectation.sampler(),
             },
             share: AtomicU32::new(arbiter.as_ref().map_or(0, Arbiter::share)),
             arbiter: arbiter.map(Lock::new),
+            kind,
+            slots,
+            tier_share: AtomicU32::new(TierArbiter::first_share().bits()),
+            has_tier: AtomicBool::new(false),
+            is_tier_fixed: AtomicBool::new(false),
+            tier: Lock::new(None),
             curve: curve.map(|curve| {
                 let (accesses, misses, elapsed_ns, until_ns, earlier_ns) = (0, 0, 0, 0, 0);
                 Lock::new(Window { curve, accesses, misses, elapsed_ns, until_ns, earlier_ns })
             }),
             expectation: Lock::new(expectation),
+            hints: VolumeHints::default(),
         }
     }
 
-    /// Returns the blocks whose accesses are reported.
+    /// Returns the blocks whose accesses are reported, as long as the same hints are set.
     pub(crate) fn samplers(&self) -> Samplers {
-        self.samplers
+        match self.hints.sampler() {
+            // The sample of the arbiter, if there is one.
+            Some(sampler) => Samplers { arbiter: sampler, ..self.samplers },
+            None => self.samplers,
+        }
     }
 
     /// Returns the window's share for the policy, if it has a window.
@@ -128,7 +159,57 @@ impl Sampling {
     pub(crate) fn set_window_share(&self, share: u32) {
         self.share.store(share, Ordering::Relaxed);
         self.in_window(|window| window.curve.set_window_share(share));
+        self.in_tier(|tier| tier.set_window_share(share));
         self.expectation.peek(|expectation| expectation.set_window_share(share));
+        self.hints.set_window_share(share);
+    }
+
+    /// Returns the share of the compressed tier.
+    #[inline]
+    pub(crate) fn tier_share(&self) -> TierShare {
+        TierShare::from_bits(self.tier_share.load(Ordering::Relaxed))
+    }
+
+    /// Makes the arbiter of the compressed tier, if there is none. Its tables take about 1 MiB.
+    pub(crate) fn open_tier(&self) {
+        let is_fixed = self.is_tier_fixed.load(Ordering::Relaxed);
+        if is_fixed || self.has_tier.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut arbiter = TierArbiter::new(self.kind, self.slots);
+        if let Some(share) = self.window_share() {
+            arbiter.set_window_share(share);
+        }
+        let share = self.tier.peek(|tier| tier.get_or_insert(arbiter).share());
+        self.tier_share.store(share.bits(), Ordering::Relaxed);
+        self.has_tier.store(true, Ordering::Relaxed);
+    }
+
+    /// Fixes the share of the compressed tier.
+    pub(crate) fn force_tier_share(&self, share: TierShare) {
+        self.is_tier_fixed.store(true, Ordering::Relaxed);
+        self.close_tier();
+        self.tier_share.store(share.bits(), Ordering::Relaxed);
+    }
+
+    /// Drops the arbiter of the compressed tier.
+    pub(crate) fn close_tier(&self) {
+        self.has_tier.store(false, Ordering::Relaxed);
+        drop(self.tier.peek(Option::take));
+    }
+
+    /// Records the number of bytes of a block that was compressed. None: it did not become small
+    /// enough.
+    pub(crate) fn record_compressed(&self, block: u64, bytes: Option<usize>) {
+        if self.samplers.tier.takes(Hash::of(block)) {
+            self.in_tier(|tier| tier.record_size(bytes.map(|bytes| bytes as u32)));
+        }
+    }
+
+    fn in_tier(&self, step: impl FnOnce(&mut TierArbiter)) {
+        if self.has_tier.load(Ordering::Relaxed) {
+            self.tier.peek(|tier| tier.as_mut().map(step));
+        }
     }
 
     /// Returns the expected number of hits of an admitted miss, if it is known.
@@ -145,6 +226,14 @@ impl Sampling {
             && let Some(share) = arbiter.peek(|arbiter| arbiter.access(hash))
         {
             self.set_window_share(share);
+        }
+        self.hints.access(hash);
+        if self.samplers.tier.takes(hash) {
+            self.in_tier(|tier| {
+                if let Some(share) = tier.access(hash) {
+                    self.tier_share.store(share.bits(), Ordering::Relaxed);
+                }
+            });
         }
         if self.samplers.expectation.takes(hash) {
             self.expectation.peek(|expectation| expectation.access(hash, access));
@@ -172,9 +261,11 @@ impl Sampling {
     /// Returns the curve of the last accesses, 8 to 16 times the number of blocks in the cache, or
     /// of all since the start. None: there were none, or the cache is too small for a curve.
     pub(crate) fn report(&self, now_ns: u64) -> Option<CurveReport> {
+        let saved = self.tier.peek(|tier| tier.as_ref().and_then(TierArbiter::saved_share));
         self.curve.as_ref()?.peek(|window| {
             window.tick(now_ns);
             let answer = window.curve.answer(window.accesses, window.misses)?;
+            let answer = saved.map_or(answer, |saved| answer.with_tier(saved));
             let (window_ns, earlier_ns) = (window.elapsed_ns, window.earlier_ns);
             Some(CurveReport { answer, window_ns, earlier_ns })
         })

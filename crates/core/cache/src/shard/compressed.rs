@@ -6,19 +6,14 @@ use crate::admission::{Candidate, Origin, Rules};
 use crate::arena::{Header, State};
 use crate::blocks::{bits, share};
 use crate::compressed::decoder::Decoder;
-use crate::compressed::{Copies, Ticket};
+use crate::compressed::{Copies, Encoded, FoundPage, OldPlace, Ticket};
 use crate::planted::{Bug, planted};
 use alloc::vec::Vec;
 use block::Extent;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
-use packing::Encoding;
 use policy::Hash;
 
-/// Slots are freed ahead of need while fewer than one in this number are free ...
-const FREE_ONE_IN: u32 = 64;
-/// ... but no more than this number.
-const FREE_MAX: u32 = 256;
 /// Pages that are evicted at most to store one block.
 const EVICTIONS_MAX: u32 = 4;
 
@@ -48,7 +43,7 @@ impl Batch {
 impl Shard {
     /// Free slots that are kept for misses while blocks are compressed.
     fn free_wanted(&self) -> u32 {
-        (self.slots / FREE_ONE_IN).clamp(1, FREE_MAX)
+        self.sampling.tier_share().free_wanted(self.slots)
     }
 
     /// Notes whether blocks should be evicted ahead of need, and compressed.
@@ -67,21 +62,28 @@ impl Shard {
         }
     }
 
-    /// Maximum number of slots for the tier: half of those that are not dirty.
+    /// Maximum number of slots for the tier.
     fn compressed_pages_max(&self) -> u32 {
-        self.available() / 2
+        self.sampling.tier_share().pages_max(self.available())
     }
 
     /// Releases the oldest page of a tier that is not used any more. Returns whether there was one.
     pub(crate) fn shrink_tier(&mut self) -> bool {
-        let shrinks = self.tier.evict_oldest(&self.arena, self.base, None);
+        let shrinks = self.tier.evict_oldest(None);
         self.return_pages();
         if !shrinks && self.tier.is_open() {
             self.tier.close();
+            self.sampling.close_tier();
             self.turned = Copies::default();
             self.count_tier();
         }
         shrinks
+    }
+
+    /// Drops all compressed blocks: they may differ from the backing.
+    pub(crate) fn drop_compressed(&mut self) {
+        self.tier.drop_all();
+        self.return_pages();
     }
 
     /// Removes a block from the tier, because it is cached uncompressed.
@@ -124,14 +126,38 @@ impl Shard {
         self.counters.compressed_slots.set(self.tier.pages().into());
     }
 
-    /// Evicts up to `blocks_max` clean blocks ahead of need, and copies those that may be
-    /// compressed into an empty batch. They are stored or given up by [`Shard::store_compressed`].
-    /// Returns the number of evicted blocks.
-    pub(crate) fn begin_compression(&mut self, blocks_max: usize, batch: &mut Batch) -> usize {
+    fn open_tier(&mut self) {
         if !self.tier.is_open() {
             self.tier.open();
             self.turned = Copies::for_page(self.arena.slot_bytes());
         }
+        self.sampling.open_tier();
+    }
+
+    /// Takes over the compressed blocks in these pages, except those of which a version was taken
+    /// over. Called after all of these. `is_zeroed`: whether a range of zeros covers this position.
+    pub(crate) fn recover_compressed(
+        &mut self,
+        found: Vec<FoundPage>,
+        is_zeroed: impl Fn(u64) -> bool,
+    ) {
+        if found.is_empty() {
+            return;
+        }
+        self.open_tier();
+        self.tier.restore(found);
+        let is_older = |block: &u64| self.holds(*block) || is_zeroed(self.position_of(*block));
+        let older: Vec<u64> = self.tier.blocks().filter(is_older).collect();
+        older.into_iter().for_each(|block| self.tier.forget(block));
+        self.return_pages();
+        self.counters.compressed_retained.add(self.tier.held().into());
+    }
+
+    /// Evicts up to `blocks_max` clean blocks ahead of need, and copies those that may be
+    /// compressed into an empty batch. They are stored or given up by [`Shard::store_compressed`].
+    /// Returns the number of evicted blocks.
+    pub(crate) fn begin_compression(&mut self, blocks_max: usize, batch: &mut Batch) -> usize {
+        self.open_tier();
         self.adapt();
         let mut evicted = 0;
         while self.free.length < self.free_wanted() && evicted < blocks_max {
@@ -151,7 +177,9 @@ impl Shard {
         // No block is about to be cached: none is compared with the victim.
         let slot = self.next_victim(Hash::of(u64::MAX))?;
         let header = self.header(slot);
-        if self.may_compress(&header)
+        let is_stored = self.sampling.tier_share().stores_rejected || !self.policy.has_rejected();
+        if is_stored
+            && self.may_compress(&header)
             && self.is_to_try(header.block)
             && let Some(ticket) = self.tier.begin(header.block)
         {
@@ -176,7 +204,10 @@ impl Shard {
     /// Whether to compress a block. Counts it if not.
     fn is_to_try(&mut self, block: u64) -> bool {
         let is_to_try = self.tier.is_to_try(block);
-        self.counters.compressed_untried.add((!is_to_try).into());
+        if !is_to_try {
+            self.counters.compressed_untried.add(1);
+            self.sampling.record_compressed(block, None);
+        }
         is_to_try
     }
 
@@ -185,21 +216,23 @@ impl Shard {
     pub(crate) fn store_compressed(
         &mut self,
         ticket: Ticket,
-        encoded: Option<(Encoding, &[u8])>,
+        encoded: Option<Encoded>,
         took_ns: u64,
     ) {
         self.counters.compression_ns.add(took_ns);
         let Some(block) = self.tier.end(ticket) else { return };
         self.tier.note_trial(block, encoded.is_some());
-        let Some((encoding, data)) = encoded else {
+        self.sampling.record_compressed(block, encoded.as_ref().map(|encoded| encoded.data.len()));
+        let Some(encoded) = encoded else {
             return self.counters.compressed_refused.add(1);
         };
-        if !self.make_compressed_room(data.len()) {
+        if !self.make_compressed_room(encoded.data.len()) {
             return;
         }
-        self.tier.store(&self.arena, self.base, block, encoding, data);
+        self.tier.store(&encoded.of_block(block), encoded.data);
         self.counters.compressed_stored.add(1);
-        self.count_tier();
+        // The page before it may have been filled, without a live object.
+        self.return_pages();
     }
 
     /// Makes room for an object of this many bytes. Returns false if there is none.
@@ -234,21 +267,23 @@ impl Shard {
     fn turn_oldest_page(&mut self) -> bool {
         let mut again = core::mem::take(&mut self.turned);
         again.clear();
-        let turned = self.tier.evict_oldest(&self.arena, self.base, Some(&mut again));
+        let turned = self.tier.evict_oldest(Some(&mut again));
         self.return_pages();
         for (object, data) in again.iter() {
-            if self.tier.is_full() || self.tier.needs_page(data.len()) && !self.add_page() {
+            while self.tier.needs_page(data.len()) && self.add_page() {}
+            if self.tier.is_full() || self.tier.needs_page(data.len()) {
                 break;
             }
-            self.tier.store(&self.arena, self.base, object.block, object.encoding, data);
+            self.tier.store(&object, data);
         }
+        self.return_pages();
         self.turned = again;
         turned
     }
 
     /// Takes the slot of the tier's oldest page, in no list and empty.
     pub(super) fn take_page(&mut self) -> Option<u32> {
-        self.tier.evict_oldest(&self.arena, self.base, None);
+        self.tier.evict_oldest(None);
         self.return_pages();
         self.pop_free()
     }
@@ -302,7 +337,7 @@ impl Shard {
         }
         let mut copies = if before == 0 { decoder.begin() } else { decoder.copies() };
         self.tier.note_use(block);
-        self.tier.copy(&self.arena, self.base, block, &mut copies)
+        self.tier.copy(block, &mut copies)
     }
 
     /// Counts a read of which all is held, and some blocks only in the tier.
@@ -323,9 +358,18 @@ impl Shard {
         blocks.into_iter().all(|block| {
             let (sector, sectors, _) = share(&fetch.at, block);
             let wanted = bits(sector, sectors);
-            self.tier.copy(&self.arena, self.base, block, into)
-                || self.fills.mark(fetch.id, block, wanted) == wanted
+            self.tier.copy(block, into) || self.fills.mark(fetch.id, block, wanted) == wanted
         })
+    }
+
+    /// Planted bug: finds the slots of compressed blocks, to copy them in a later section.
+    pub(crate) fn compressed_slots(&self, blocks: Range<u64>) -> Vec<OldPlace> {
+        blocks.filter_map(|block| self.tier.slots_of(block)).collect()
+    }
+
+    /// Planted bug: copies blocks from where they were.
+    pub(crate) fn copy_compressed_from(&self, places: &[OldPlace], into: &mut Copies) {
+        places.iter().for_each(|place| self.tier.copy_from(place, into));
     }
 
     /// Whether the tier has this block, or is about to.

@@ -19,7 +19,7 @@ use crate::blocks::{bits, share, stretches};
 use crate::dirty::gauges::Gauges;
 use crate::planted::{Bug, planted};
 use core::ops::Range;
-use policy::{Access, Cause, Hash, Held};
+use policy::{Access, Cause, Hash, Held, Verdict};
 
 /// How the copy of a write-through is cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,12 +44,13 @@ impl Shard {
         }
     }
 
-    /// Drops the held copies among these slots: a flush has failed, and the data that they show may
-    /// be lost.
-    pub(crate) fn drop_held(&mut self, gauges: &Gauges, slots: Range<u32>) {
+    /// Drops the held copies among these slots, or all clean copies: a flush has failed, and the
+    /// data that they show may be lost.
+    pub(crate) fn drop_held(&mut self, gauges: &Gauges, slots: Range<u32>, are_all: bool) {
         for slot in slots {
             let header = self.header(slot);
-            if !header.is_unanswered() && self.arena.is_unflushed(&header) {
+            let is_lost = self.arena.is_unflushed(&header) || are_all;
+            if header.state == State::Clean && !header.is_unanswered() && is_lost {
                 self.note_lost_copy(&header);
                 self.retire(gauges, slot, &header);
             }
@@ -152,9 +153,8 @@ impl Shard {
 
     /// Publishes a copy of a block that no other slot holds.
     fn publish_copy(&mut self, slot: u32, block: u64, mask: u8, stamp: u32, kind: CopyKind) {
-        if kind == CopyKind::Kept {
-            // It is admitted in any case; the policy may learn from it.
-            let _ = self.policy.miss(Hash::of(block));
+        // Without hints it is admitted in any case; the policy may learn from it.
+        if kind == CopyKind::Kept && self.policy.miss(Hash::of(block)) == Verdict::Keep {
             return self.publish_clean(slot, block, mask, stamp, Cause::WriteThrough);
         }
         let header = Header::of_copy(block, mask, Clean::Bypassed, stamp);

@@ -107,10 +107,12 @@ impl ListedBlocks {
 
 impl Shard {
     /// Begins to fetch the listed blocks of a piece that memory does not hold, with one request.
+    /// Compressed blocks stay compressed.
     pub(super) fn begin_listed(&mut self, at: &Extent, listed: Listed) -> Begin {
         let (first, blocks) = blocks_of(at);
         let is_wanted = |block: &u64| {
             let is_absent = self.current(*block).is_none() && !self.zeroes.cover(*block);
+            let is_absent = is_absent && !self.is_compressed(*block);
             listed.has(*block) && is_absent && !self.fills.has(*block)
         };
         let mut wanted = (first..first + u64::from(blocks)).filter(is_wanted);
@@ -137,7 +139,7 @@ impl Shard {
         self.ahead.listed.coming += span;
         let sectors = u64::from(BLOCK_SECTORS);
         let at = Extent::new(from * sectors, span * BLOCK_SECTORS);
-        Begin::Fetch(Fetch { id, at, skip: 0, whole: None, is_compressed: false })
+        Begin::Fetch(Fetch::of(id, at))
     }
 
     /// Caches a fetched block, if it is still absent and a slot is free.

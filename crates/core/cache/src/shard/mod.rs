@@ -22,9 +22,11 @@ mod direct;
 mod discard_dirty;
 mod early_writeback;
 pub(crate) mod fetches;
+mod file_hints;
 mod held_copies;
 mod listed;
 mod long_streams;
+mod observe;
 pub(crate) mod ranking;
 mod read;
 mod readahead;
@@ -67,6 +69,7 @@ use retained::RetainedBlocks;
 pub(crate) use crate::dirty::decision::Reason;
 pub(crate) use compressed::Batch;
 pub(crate) use direct::DirectWrite;
+pub use file_hints::HeldBlock;
 pub(crate) use read::{Fetch, Fetched, Look, QuickRead, Reader};
 pub(crate) use readahead::{AheadOf, Begin};
 pub(crate) use status::Known;
@@ -153,10 +156,11 @@ impl Shard {
         geometry: &Geometry,
     ) -> Shard {
         let slots = geometry.slots_per_shard();
-        let tier = Tier::new(geometry, arena.slot_bytes());
+        let base = geometry.first_slot(number);
+        let tier = Tier::new(geometry, arena.clone(), base);
         let mut shard = Shard {
             arena,
-            base: geometry.first_slot(number),
+            base,
             slots,
             run_blocks: geometry.run_blocks,
             region_blocks: u64::from(geometry.region_blocks),
@@ -328,6 +332,7 @@ impl Shard {
 
     /// Returns the slot that the policy evicts next. `candidate`: the block that would take it.
     fn next_victim(&mut self, candidate: Hash) -> Option<u32> {
+        self.policy.set_room(self.slots - self.tier.pages(), self.free.length);
         let (arena, base) = (&self.arena, self.base);
         let hash_of = |slot| Hash::of(arena.block(base + slot));
         self.policy.victim(&mut self.links, candidate, hash_of)

@@ -15,6 +15,8 @@ use policy::{List, NIL};
 
 /// Slots that a walk visits in one section.
 const SLICE: usize = 64;
+/// Compressed blocks that a walk visits in one section: neighbours in memory.
+const SLICE_COMPRESSED: u32 = 256;
 
 /// A walk over the slots of a shard.
 pub(crate) struct Walk {
@@ -29,6 +31,8 @@ pub(crate) struct Walk {
     left: u32,
     /// Blocks from this one on are left out.
     end: u64,
+    /// The number of the next compressed block.
+    compressed: u32,
 }
 
 /// The position of a walk in a list.
@@ -45,7 +49,7 @@ impl Walk {
     pub(crate) fn new(slots: u32, end: u64) -> Walk {
         let left = slots.saturating_mul(3);
         let (found, at) = (Bits::new(slots), Position::Start);
-        Walk { list: 0, at, found, ranked: 0, expected: 0, left, end }
+        Walk { list: 0, at, found, ranked: 0, expected: 0, left, end, compressed: 0 }
     }
 
     /// Returns the class of the next block: eighths of the blocks, of which remembered reads make a
@@ -59,6 +63,10 @@ impl Walk {
 impl Shard {
     /// Continues a walk: adds some blocks with their heat. Returns false at its end.
     pub(crate) fn rank(&self, walk: &mut Walk, ranked: &mut Vec<Entry>) -> bool {
+        if walk.compressed < self.tier.objects() {
+            self.rank_compressed(walk, ranked);
+            return true;
+        }
         if walk.expected == 0 {
             walk.expected = self.lists_by_heat().map(|list| list.length).sum();
         }
@@ -76,6 +84,15 @@ impl Shard {
             walk.ranked += 1;
         }
         count > 0
+    }
+
+    /// Adds some compressed blocks that were read since they were stored, as the coldest ones. A
+    /// block that is cached uncompressed during the walk is named twice, and counts once.
+    fn rank_compressed(&self, walk: &mut Walk, ranked: &mut Vec<Entry>) {
+        let next = walk.compressed + SLICE_COMPRESSED;
+        let used = self.tier.used(walk.compressed..next).filter(|block| *block < walk.end);
+        ranked.extend(used.map(|block| Entry::new(block, CLASSES - 1)));
+        walk.compressed = next;
     }
 
     /// The lists of slots from the coldest to the hottest. Dirty slots were accessed last.

@@ -36,13 +36,15 @@ pub(crate) enum Reader {
     Client,
     /// A read made on a client's advice; not part of a stream.
     Adviser,
+    /// This program, which looks at the volume's contents: the read changes nothing.
+    Observer,
 }
 
 impl Reader {
     fn origin(self) -> Origin {
         match self {
             Reader::Client => Origin::Read,
-            Reader::Adviser => Origin::Advised,
+            Reader::Adviser | Reader::Observer => Origin::Advised,
         }
     }
 }
@@ -78,6 +80,8 @@ pub(crate) struct Fetch {
     pub(crate) whole: Option<Extent>,
     /// The data is in the compressed tier.
     pub(crate) is_compressed: bool,
+    /// An observer reads it: it is not measured.
+    pub(crate) is_observed: bool,
 }
 
 /// The data that a fetch has returned.
@@ -90,6 +94,11 @@ pub(crate) struct Fetched<'a> {
 }
 
 impl Fetch {
+    /// The fetch of these sectors, to the beginning of its buffer.
+    pub(super) fn of(id: FillId, at: Extent) -> Fetch {
+        Fetch { id, at, skip: 0, whole: None, is_compressed: false, is_observed: false }
+    }
+
     /// Returns the data of the sectors that the read needs, which are in its buffer.
     pub(crate) fn needed<'a>(&self, from: &'a Buf) -> Fetched<'a> {
         Fetched { at: self.at, from, skip: self.skip }
@@ -264,6 +273,9 @@ impl Shard {
         at: &Extent,
         into: &Buf,
     ) -> Look {
+        if reader == Reader::Observer {
+            return self.observe(at, into);
+        }
         let (first, blocks) = blocks_of(at);
         let (mut missing, mut missed): (Option<(u64, u64)>, u32) = (None, 0);
         // Blocks that are held in the middle of the fetch, or in part, are marked in it, even if
@@ -301,7 +313,7 @@ impl Shard {
         let found = self.ahead.take_found();
         let update = match reader {
             Reader::Client => self.streams.read(at, found.blocks, true),
-            Reader::Adviser => {
+            Reader::Adviser | Reader::Observer => {
                 self.streams.found(found.blocks);
                 StreamUpdate::default()
             }
@@ -392,13 +404,8 @@ impl Shard {
 
     pub(super) fn begin_fetch(&mut self, at: &Extent, from: u64, to: u64, keep: bool) -> Fetch {
         let id = self.fills.begin(from, (to - from + 1) as u32, keep);
-        Fetch {
-            id,
-            at: within(at, from, to),
-            skip: share(at, from).2,
-            whole: None,
-            is_compressed: false,
-        }
+        let skip = share(at, from).2;
+        Fetch { skip, ..Fetch::of(id, within(at, from, to)) }
     }
 
     /// Returns the part of these sectors that a read would have to fetch: from the first missing
@@ -424,13 +431,16 @@ impl Shard {
         into: &Buf,
         blocks: core::ops::Range<u64>,
     ) -> bool {
+        if fetch.is_observed && planted(Bug::ObserveBelow) {
+            return true;
+        }
         let mut complete = true;
         for block in blocks {
             let (sector, sectors, skip) = share(&fetch.at, block);
             let skip = fetch.skip + skip;
             let marked = self.fills.mark(fetch.id, block, bits(sector, sectors));
             if marked != 0 && !planted(Bug::KeepMarkedFill) {
-                self.counters.fills_marked.add(1);
+                self.counters.fills_marked.add(u64::from(!fetch.is_observed));
                 complete &= self.copy_marked(block, marked, into, skip, sector);
             }
         }
@@ -477,7 +487,14 @@ impl Shard {
     }
 
     /// Copies sectors from memory into a read; `skip` is the offset of `sector` in it.
-    fn copy_marked(&self, block: u64, mask: u8, into: &Buf, skip: u32, sector: u32) -> bool {
+    pub(super) fn copy_marked(
+        &self,
+        block: u64,
+        mask: u8,
+        into: &Buf,
+        skip: u32,
+        sector: u32,
+    ) -> bool {
         match self.current(block) {
             Some((slot, header)) if mask & !header.mask == 0 => {
                 stretches(mask, |first, length| {
@@ -510,6 +527,7 @@ impl Shard {
         {
             return;
         }
+        let is_proven = self.tier.was_read(block);
         let Some(slot) = self.take_slot(block) else {
             return SkipReason::NoSlot.count(&self.counters);
         };
@@ -537,7 +555,8 @@ impl Shard {
             }
             self.retire(gauges, old, &header);
         }
-        self.publish_clean(slot, block, held, stamp, Cause::Fetch);
+        let cause = if is_proven { Cause::Compressed } else { Cause::Fetch };
+        self.publish_clean(slot, block, held, stamp, cause);
         self.counters.blocks_filled.add(1);
     }
 }

@@ -28,7 +28,7 @@ use crate::slots::bits::Bits;
 use crate::warming::Listed;
 use block::{Buf, Extent};
 use core::ops::Range;
-use policy::{Cause, Hash, List, NIL};
+use policy::{Cause, Hash, List, NIL, Verdict};
 
 /// Unread blocks have at most one in this number of a shard's slots: enough for one stream or two
 /// ...
@@ -202,7 +202,7 @@ impl Shard {
         self.streams.will_be_unread(span);
         self.counters.readahead_issued.add(u64::from(span));
         let id = self.fills.begin_ahead(from, span);
-        Begin::Fetch(Fetch { id, at, skip: 0, whole: None, is_compressed: false })
+        Begin::Fetch(Fetch::of(id, at))
     }
 
     /// Drops blocks that have been unread for too long, until `blocks` more may be fetched ahead.
@@ -417,13 +417,23 @@ impl Shard {
             Clean::Unread => {
                 found.kept += 1;
                 self.links.remove(&mut self.ahead.unread, slot);
-                self.arena.publish(self.base + slot, &header.becomes(Clean::Kept));
-                let hash = Hash::of(header.block);
-                let _ = self.policy.miss(hash);
-                self.policy.admit(&mut self.links, slot, hash, Cause::Fetch);
+                self.admit_found(slot, header);
             }
         }
         self.ahead.found.blocks += 1;
         self.counters.readahead_used.add(1);
+    }
+
+    /// Hands a block that was fetched ahead to the policy at its first read. A block that the
+    /// policy does not admit is the first to be evicted.
+    fn admit_found(&mut self, slot: u32, header: &Header) {
+        let hash = Hash::of(header.block);
+        let is_admitted = self.policy.miss(hash) == Verdict::Keep;
+        let clean = if is_admitted { Clean::Kept } else { Clean::Bypassed };
+        self.arena.publish(self.base + slot, &header.becomes(clean));
+        match is_admitted {
+            true => self.policy.admit(&mut self.links, slot, hash, Cause::Fetch),
+            false => self.links.push_back(&mut self.ahead.bypassed, slot),
+        }
     }
 }

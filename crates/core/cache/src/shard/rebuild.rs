@@ -29,7 +29,9 @@ impl Shard {
     }
 
     pub(crate) fn recover_free(&mut self, slot: u32) {
+        // Also where a damaged header has hidden that it is a page.
         self.free_slot(slot);
+        self.arena.drop_page(self.base + slot);
     }
 
     /// Takes over a dirty version of this epoch; versions come oldest first. `covered`: a later

@@ -14,7 +14,7 @@ use crate::planted::{self, Admitted, Bug, planted};
 use crate::settings::Settings;
 use block::{Buf, Extent, SECTOR};
 use core::ops::Range;
-use policy::{Access, Hash, Held};
+use policy::{Access, Hash, Held, Verdict};
 
 /// The data of a change.
 #[derive(Clone, Copy)]
@@ -339,7 +339,11 @@ impl Shard {
             let early = Header { block, mask, epoch, sequence, state, shadowed: false };
             self.arena.publish(self.base + slot, &early);
         }
-        self.fill_slot(slot, change.source, sector, skip, sectors);
+        let source = match planted(Bug::DiscardFreeSpace) && self.policy.never_admits(block) {
+            true => Source::Zeros { may_unmap: true, discard: true },
+            false => change.source,
+        };
+        self.fill_slot(slot, source, sector, skip, sectors);
         let old = self.current(block);
         let mut held = mask;
         if let Some((old, header)) = &old {
@@ -396,9 +400,9 @@ impl Shard {
         {
             self.used(*old, old_header);
             self.policy.succeed(&mut self.links, *old, slot, Held::Dirty);
-        } else {
-            // It is admitted in any case; the policy may learn from it.
-            let _ = self.policy.miss(Hash::of(header.block));
+        } else if self.policy.miss(Hash::of(header.block)) != Verdict::Keep {
+            // It is dirty whatever the policy says, and the first to be evicted once it is durable.
+            self.ahead.set_bypassed(slot, true);
         }
         match old {
             Some((old, old_header)) if self.is_replaceable(&old_header) => {
@@ -415,6 +419,9 @@ impl Shard {
         self.links.push_back(&mut self.open, slot);
         self.dirty += 1;
         gauges.block_dirtied(Stage::Open);
+        if planted(Bug::DropUnadmitted) && self.policy.never_admits(header.block) {
+            self.retire(gauges, slot, &header);
+        }
     }
 
     /// Whether a newer version may replace this one immediately: no client was promised this

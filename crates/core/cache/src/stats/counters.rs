@@ -99,7 +99,8 @@ counters! {
     /// Fetched blocks of which some sectors were taken from memory, because memory held them
     /// already or a change arrived during the fetch.
     count fills_marked: "blocks",
-    /// Misses not admitted because the policy values the cached blocks higher.
+    /// Misses not admitted because the policy values the cached blocks higher, or because of the
+    /// class of their file.
     count bypass_not_admitted: "requests",
     /// Misses not admitted because they belong to a long stream of reads, and the cache is
     /// full.
@@ -144,6 +145,8 @@ counters! {
     count compressed_used: "blocks",
     /// Evicted blocks that were stored in the compressed tier.
     count compressed_stored: "blocks",
+    /// Compressed blocks taken over from the process before.
+    count compressed_retained: "blocks",
     /// Evicted blocks that did not become small enough by compression.
     count compressed_refused: "blocks",
     /// Evicted blocks that were not compressed, because blocks near them did not become small

@@ -32,7 +32,7 @@ use gate::Gate;
 use lane::{Event, Lock};
 use policy::Hash;
 use reuse::Reuse;
-use window::{WINDOW_MAX, Window};
+use window::{WINDOW_MAX, Window, piece_max};
 
 /// Once one in this number of all slots has an unread block, each shard is limited to its share.
 const UNREAD_ONE_IN: u32 = 8;
@@ -70,6 +70,8 @@ pub(crate) struct Streams {
     /// Blocks that a cache which admits everything would have admitted, modulo 2^32: of reads that
     /// missed or were the first to read blocks fetched ahead, and of writes while no slot was free.
     accessed: AtomicU32,
+    /// The blocks that are under way while the backing is busy, as far as is known.
+    under_way_blocks: AtomicU32,
     /// For a planted bug: the first block of the last piece that failed.
     failed: AtomicU64,
 }
@@ -137,6 +139,7 @@ impl Streams {
             reuse: Lock::new(Reuse::new(slots)),
             long_pays: AtomicBool::new(false),
             accessed: AtomicU32::new(0),
+            under_way_blocks: AtomicU32::new(0),
             failed: AtomicU64::new(u64::MAX),
         }
     }
@@ -279,7 +282,8 @@ impl Streams {
     pub(crate) fn next(&self, now_ns: u64, reads: u32) -> Option<Piece> {
         let begun = self.depth.begin(now_ns, reads)?;
         let next = self.followed.peek(|followed| {
-            let next = followed.next(self.sectors);
+            let piece_max = piece_max(self.under_way_blocks.load(Ordering::Relaxed));
+            let next = followed.next(self.sectors, piece_max);
             if followed.due == 0 {
                 self.has_due.store(false, Ordering::Relaxed);
             }
@@ -300,6 +304,11 @@ impl Streams {
     /// Ends a piece that has arrived.
     pub(crate) fn end(&self, piece: &Piece, now_ns: u64) {
         self.depth.end(piece.begun, now_ns, piece.at.count);
+    }
+
+    /// Sets the number of blocks that are under way while the backing is busy: pieces follow it.
+    pub(crate) fn set_under_way_blocks(&self, blocks: u64) {
+        self.under_way_blocks.store(u32::try_from(blocks).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
     /// For a planted bug: notes that the piece that begins with this block has failed.
@@ -382,13 +391,14 @@ impl Followed {
     }
 
     /// Returns the next piece of a stream that needs one, and the stream's index: the streams take
-    /// turns.
-    fn next(&mut self, sectors: u64) -> Option<(Extent, usize)> {
+    /// turns. `piece_max`: the maximum length of a piece, unless the stream's requests are longer.
+    fn next(&mut self, sectors: u64, piece_max: u64) -> Option<(Extent, usize)> {
         while self.due != 0 {
             let behind = self.due & (u64::MAX << self.turn);
             let place = if behind != 0 { behind } else { self.due }.trailing_zeros() as usize;
             self.turn = (place + 1) % STREAMS;
             let (stream, window) = (self.detector.stream(place), &mut self.windows[place]);
+            window.set_piece_max(piece_max);
             let next = window.has_room(stream).then(|| window.next(stream, sectors)).flatten();
             if next.is_none() || !window.has_room(stream) {
                 self.due &= !(1 << place);

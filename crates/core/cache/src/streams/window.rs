@@ -14,8 +14,13 @@ use block::Extent;
 pub(super) const WINDOW_MAX: u64 = 32 << 11;
 /// Approximate number of pieces in a window ...
 const PIECES: u64 = 32;
-/// ... of at most this length, unless the stream's requests are longer: 128 KiB.
+/// ... of at most this length, unless the stream's requests are longer, or more pieces would have
+/// to be in flight than there are tasks for them: 128 KiB.
 const PIECE_MAX: u64 = 128 << 1;
+/// Maximum length of a piece over a long link: 1 MiB.
+const PIECE_LONG_MAX: u64 = 1024 << 1;
+/// Number of pieces that fill the backing at least.
+const FILLING: u64 = 16;
 /// Requests in the first window, which has at least two blocks.
 const FIRST_REQUESTS: u64 = 2;
 const FIRST_SECTORS: u64 = 2 * BLOCK_SECTORS as u64;
@@ -35,6 +40,15 @@ pub(super) struct Window {
     /// The window does not grow before the stream has reached this sector: sectors that are late
     /// before that were already requested too late.
     grown_at: u64,
+    /// Maximum length of a piece.
+    piece_max: u64,
+}
+
+/// Returns the maximum length of a piece, in sectors, over a backing that has this number of blocks
+/// under way while it is busy.
+pub(super) fn piece_max(under_way_blocks: u32) -> u64 {
+    let sectors = u64::from(under_way_blocks) * u64::from(BLOCK_SECTORS) / FILLING;
+    round_up(sectors.clamp(PIECE_MAX, PIECE_LONG_MAX))
 }
 
 /// Returns `sector`, or the next border of a block after it.
@@ -59,12 +73,18 @@ fn beyond(stream: &Stream, from: u64, to: u64) -> u64 {
 }
 
 impl Window {
-    pub(super) const NONE: Window = Window { length: 0, ahead: 0, grown_at: 0 };
+    pub(super) const NONE: Window =
+        Window { length: 0, ahead: 0, grown_at: 0, piece_max: PIECE_MAX };
 
     /// Makes the first window of a stream.
     pub(super) fn of(stream: &Stream) -> Window {
         let length = (FIRST_REQUESTS * u64::from(stream.request_sectors)).max(FIRST_SECTORS);
-        Window { length, ahead: stream.next, grown_at: stream.next }
+        Window { length, ahead: stream.next, grown_at: stream.next, ..Window::NONE }
+    }
+
+    /// Sets the maximum length of a piece: see [`piece_max`].
+    pub(super) fn set_piece_max(&mut self, sectors: u64) {
+        self.piece_max = sectors;
     }
 
     /// Returns its distance ahead of the stream.
@@ -126,7 +146,7 @@ impl Window {
             Order::Strided(_) => request,
             _ => {
                 let short = (self.length / PIECES_SHORT).min(PIECE_SHORT_MAX);
-                round_up(request.max(short).max((self.length / PIECES).min(PIECE_MAX)))
+                round_up(request.max(short).max((self.length / PIECES).min(self.piece_max)))
             }
         }
     }
@@ -162,5 +182,17 @@ impl Window {
         };
         let end = end.min(sectors);
         (first < end).then(|| Extent::new(first, (end - first) as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_longer_only_where_more_is_under_way_than_a_few_of_them_hold() {
+        // A disk, an SSD, a link of 1 Gbit/s with 10 ms and with 50 ms, and one of 10 Gbit/s.
+        let lengths = [0, 64, 305, 1525, 15_250].map(piece_max);
+        assert_eq!(lengths, [PIECE_MAX, PIECE_MAX, PIECE_MAX, 768, PIECE_LONG_MAX]);
     }
 }

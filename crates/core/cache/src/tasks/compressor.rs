@@ -1,6 +1,7 @@
 //! Compression of evicted blocks: a fixed task on every lane that frees slots ahead of need. A miss
 //! that finds no free slot evicts a block itself, uncompressed, and waits for no compression.
 
+use crate::compressed::Encoded;
 use crate::handle::Handle;
 use crate::shard::Batch;
 use crate::shard::shards::ShardEntry;
@@ -20,8 +21,9 @@ pub(crate) async fn run(handle: &Handle) {
     // Volumes without compression need none.
     let mut encoder = None;
     let mut batch = Batch::of(BATCH_BLOCKS_MAX, block_bytes);
-    // The tiers that this task has opened are not closed yet.
-    let mut has_opened = false;
+    // Tiers that this task has opened, or that were taken over, are not closed yet.
+    let mut has_opened =
+        shared.shards.iter().any(|entry| entry.counters.compressed_slots.get() > 0);
     loop {
         let seen = shared.compression.work.seen();
         if shared.tasks.are_stopping() {
@@ -77,6 +79,7 @@ impl Handle {
             self.lane.rest().await;
             let begun = self.lane.stopwatch_ns();
             let encoded = encoder.encode(codec, block);
+            let encoded = encoded.map(|(encoding, data)| Encoded::new(encoding, data));
             let took_ns = self.lane.stopwatch_ns().saturating_sub(begun);
             self.lane.charge(Cost::Fill, 1);
             entry.shard.with(|shard| shard.store_compressed(ticket, encoded, took_ns));

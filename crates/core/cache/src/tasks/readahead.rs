@@ -107,7 +107,10 @@ impl Handle {
             let of = AheadOf::Stream { bypasses: piece.bypasses };
             let Fetched { asked, came } = self.fetch_piece(&piece.at, of, buffer).await;
             match came {
-                true => shared.streams.end(&piece, self.lane.now()),
+                true => {
+                    shared.streams.set_under_way_blocks(shared.backing.pipe.blocks_under_way());
+                    shared.streams.end(&piece, self.lane.now());
+                }
                 // A piece that was not requested as a whole cannot be used as a sample.
                 false => shared.streams.skip(),
             }
@@ -117,13 +120,16 @@ impl Handle {
             return None;
         }
         let (others, now_ns) = (self.requests_of_others(), self.lane.now());
-        let read_ns = shared.gauges.backing_read_ns();
-        let (piece, begun) = shared.warming.begin_piece(others, read_ns, now_ns)?;
+        let pipe = &shared.backing.pipe;
+        let read_ns = pipe.round_trip_ns().unwrap_or(shared.gauges.backing_read_ns());
+        let times = warming::Times { read_ns, block_ns: pipe.block_ns() };
+        let (piece, begun) = shared.warming.begin_piece(others, times, now_ns)?;
         self.wake_reader();
         let warming::Piece { at, listed } = piece;
         let Fetched { asked, came } = self.fetch_piece(&at, AheadOf::List(listed), buffer).await;
         let blocks = came.then(|| blocks_of(&at).1);
-        shared.warming.end_piece(begun, listed.source, blocks, self.lane.now());
+        let block_ns = shared.backing.pipe.block_ns();
+        shared.warming.end_piece(begun, listed.source, blocks, block_ns, self.lane.now());
         Some(asked)
     }
 
@@ -188,8 +194,13 @@ impl Handle {
             None => {
                 let in_flight = &self.shared.backing.in_flight;
                 let sent = in_flight.note_sent(RequestKind::Readahead);
+                let sent_ns = self.lane.now();
                 let result = self.below.run(request).await;
                 in_flight.note_answered(sent);
+                if result.is_ok() {
+                    let blocks = blocks_of(&at).1;
+                    self.shared.backing.pipe.note(sent_ns, self.lane.now(), blocks);
+                }
                 result
             }
         };

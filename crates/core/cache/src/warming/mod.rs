@@ -36,8 +36,6 @@ use starting::Starting;
 
 /// Maximum number of blocks of which a piece skips as many between two listed ones.
 const GAP_MAX: u64 = 32;
-/// Assumed time in which the backing transfers a block, in nanoseconds: 200 MB/s.
-const TRANSFER_NS: u64 = 20_000;
 
 const NONE: u8 = 0;
 const READING: u8 = 1;
@@ -193,17 +191,17 @@ impl Warming {
     }
 
     /// Begins the next piece, if one is left and may begin beside `others` other requests to the
-    /// backing, which takes `read_ns` for a read (0: unknown). It must be ended.
+    /// backing. It must be ended.
     pub(crate) fn begin_piece(
         &self,
         others: u32,
-        read_ns: u64,
+        times: Times,
         now_ns: u64,
     ) -> Option<(Piece, Begun)> {
         let since_ns = self.since_read_ns(now_ns);
-        let begin = |pace: &mut Pace| Some((pace.begin(now_ns, others, since_ns)?, pace.window()));
-        let (begun, window) = self.pace.peek(begin)?;
-        let gap = gap(read_ns, window);
+        let begin = |pace: &mut Pace| Some((pace.begin(now_ns, others, since_ns)?, pace.depth()));
+        let (begun, depth) = self.pace.peek(begin)?;
+        let gap = gap(times, depth);
         let due = self.starting.next_piece(&self.shape, gap, now_ns);
         let piece = due.or_else(|| self.next_of_ranking(gap, now_ns));
         if piece.is_none() {
@@ -218,13 +216,20 @@ impl Warming {
     }
 
     /// Ends a piece of `blocks` blocks that has arrived; None: that was not requested as a whole,
-    /// or has failed.
-    pub(crate) fn end_piece(&self, begun: Begun, of: Source, blocks: Option<u32>, now_ns: u64) {
+    /// or has failed. `block_ns`: the time that one more block in a read takes.
+    pub(crate) fn end_piece(
+        &self,
+        begun: Begun,
+        of: Source,
+        blocks: Option<u32>,
+        block_ns: u64,
+        now_ns: u64,
+    ) {
         if of == Source::StartUp {
             self.starting.answered(now_ns);
         }
         self.pace.peek(|pace| match blocks {
-            Some(blocks) => pace.end(begun, now_ns, blocks),
+            Some(blocks) => pace.end(begun, now_ns, blocks, block_ns),
             None => pace.cancel(),
         });
     }
@@ -273,11 +278,19 @@ impl Warming {
     }
 }
 
+/// Times of a backing's reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// That of a short read, in nanoseconds; 0: unknown.
+    pub(crate) read_ns: u64,
+    /// That which one more block in a read takes.
+    pub(crate) block_ns: u64,
+}
+
 /// Returns the number of unlisted blocks that are read along rather than skipped by another
-/// request, over a backing that takes `read_ns` for a read (0: unknown) and serves `depth` of them
-/// in parallel.
-fn gap(read_ns: u64, depth: u32) -> u64 {
-    (read_ns / u64::from(depth.max(1)) / TRANSFER_NS).min(GAP_MAX)
+/// request, over a backing that serves `depth` requests in parallel.
+fn gap(times: Times, depth: u32) -> u64 {
+    (times.read_ns / u64::from(depth.max(1)) / times.block_ns.max(1)).min(GAP_MAX)
 }
 
 #[cfg(test)]

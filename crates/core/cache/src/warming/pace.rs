@@ -11,6 +11,8 @@
 const WINDOW_FIRST: u32 = 3;
 /// Maximum window.
 const WINDOW_MAX: u32 = 64;
+/// The parallelism that is assumed until a window was too large.
+const DEPTH_FIRST: u32 = 32;
 /// Places that stay free: one part in this number of the window, but at least these numbers while
 /// no client has read for a while, and otherwise.
 const FREE_ONE_IN: u32 = 4;
@@ -78,8 +80,9 @@ impl Pace {
         is_serial: false,
     };
 
-    pub(super) fn window(&self) -> u32 {
-        self.window
+    /// Returns the number of requests that the backing may serve in parallel, as far as is known.
+    pub(super) fn depth(&self) -> u32 {
+        if self.is_settled { self.window } else { self.window.max(DEPTH_FIRST) }
     }
 
     pub(super) fn in_flight(&self) -> u32 {
@@ -121,14 +124,16 @@ impl Pace {
         self.in_flight -= 1;
     }
 
-    /// Ends a piece that has arrived.
-    pub(super) fn end(&mut self, begun: Begun, now_ns: u64, blocks: u32) {
+    /// Ends a piece that has arrived. `block_ns`: the time that one more block takes, so that
+    /// pieces of one class but of different lengths are comparable.
+    pub(super) fn end(&mut self, begun: Begun, now_ns: u64, blocks: u32, block_ns: u64) {
         self.cancel();
         self.took_ns = now_ns.saturating_sub(begun.at_ns).max(1);
         let Some(among) = begun.among.filter(|_| begun.round == self.round) else { return };
         let class = class_of(blocks);
+        let more_ns = block_ns.saturating_mul(u64::from(blocks.max(1) - (1 << class)));
         self.pieces[class] += 1;
-        self.sum_ns[class] += self.took_ns;
+        self.sum_ns[class] += self.took_ns - more_ns.min(self.took_ns / 2);
         if self.pieces[class] == JUDGED {
             let mean_ns = (self.sum_ns[class] / u64::from(JUDGED)).max(1);
             (self.pieces, self.sum_ns) = ([0; CLASSES], [0; CLASSES]);
@@ -173,7 +178,7 @@ mod tests {
             }
             let took_ns = PIECE_NS * (begun.len() as u64).max(servers.into()) / u64::from(servers);
             now_ns += took_ns;
-            begun.iter().for_each(|begun| pace.end(*begun, now_ns, 1));
+            begun.iter().for_each(|begun| pace.end(*begun, now_ns, 1, 0));
         }
     }
 
@@ -200,7 +205,7 @@ mod tests {
             }
             let (begun, until_ns) = in_flight.pop_front().expect("there is room for one");
             now_ns = until_ns;
-            pace.end(begun, now_ns, 1);
+            pace.end(begun, now_ns, 1, 0);
         }
     }
 

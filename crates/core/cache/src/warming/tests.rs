@@ -75,10 +75,12 @@ fn a_list_that_is_stopped_is_not_read_any_more() {
 
 #[test]
 fn unlisted_blocks_are_read_along_where_a_request_costs_more() {
-    assert_eq!(gap(0, 4), 0, "unknown");
-    assert_eq!(gap(80_000, 32), 0, "an SSD");
-    assert_eq!(gap(500_000, 4), 6, "a network volume");
-    assert_eq!(gap(8_000_000, 2), GAP_MAX, "a disk");
+    let gap = |read_ns, block_ns, depth| gap(Times { read_ns, block_ns }, depth);
+    assert_eq!(gap(0, 20_000, 4), 0, "unknown");
+    assert_eq!(gap(80_000, 20_000, 32), 0, "an SSD");
+    assert_eq!(gap(500_000, 20_000, 4), 6, "a network volume");
+    assert_eq!(gap(10_000_000, 32_000, 32), 9, "a long link");
+    assert_eq!(gap(8_000_000, 20_000, 2), GAP_MAX, "a disk");
 }
 
 #[test]

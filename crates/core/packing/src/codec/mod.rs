@@ -28,15 +28,23 @@ pub enum Codec {
     Zstd,
 }
 
-/// How a block is encoded.
+/// How a block is encoded. The numbers are stored beside compressed blocks: they never change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encoding {
     /// Eight bytes that are repeated, such as zeros.
-    Word,
+    Word = 0,
     /// An LZ4 block (<https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>).
-    Lz4,
+    Lz4 = 1,
     /// A Zstandard frame (RFC 8878) without magic number, content size and checksum.
-    Zstd,
+    Zstd = 2,
     /// The block itself.
-    Plain,
+    Plain = 3,
+}
+
+impl Encoding {
+    /// Returns the encoding with this number.
+    pub fn from_number(number: u8) -> Option<Encoding> {
+        let all = [Encoding::Word, Encoding::Lz4, Encoding::Zstd, Encoding::Plain];
+        all.into_iter().find(|encoding| *encoding as u8 == number)
+    }
 }

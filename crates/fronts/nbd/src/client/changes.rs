@@ -64,7 +64,7 @@ impl<D: Dial> Changes<D> {
         writing: &Arc<Writing>,
         ferry: Arc<Ferry>,
     ) -> Rc<Changes<D>> {
-        let line = |dial| Line::new(lane, dial, shared, writing.agreed().clone());
+        let line = |dial| Line::new(lane, dial, shared, writing.agreed().clone(), true);
         let limits = super::remote_limits::limits(writing.agreed());
         let changes = Rc::new(Changes {
             lane: lane.clone(),

@@ -26,6 +26,7 @@ pub(super) struct Line<D: Dial> {
     shared: Arc<LinkShared>,
     /// The result of each handshake.
     agreed: Agreed,
+    is_needed: bool,
     current: RefCell<Option<Rc<Remote<D::Wire>>>>,
     /// Whether a request is dialling. The others wait.
     is_dialling: Cell<bool>,
@@ -45,12 +46,20 @@ pub(super) struct Line<D: Dial> {
 }
 
 impl<D: Dial> Line<D> {
-    pub(super) fn new(lane: &Lane, dial: D, shared: &Arc<LinkShared>, agreed: Agreed) -> Line<D> {
+    /// `is_needed`: no connection of another line can take its place.
+    pub(super) fn new(
+        lane: &Lane,
+        dial: D,
+        shared: &Arc<LinkShared>,
+        agreed: Agreed,
+        is_needed: bool,
+    ) -> Line<D> {
         Line {
             lane: lane.clone(),
             dial,
             shared: shared.clone(),
             agreed,
+            is_needed,
             current: RefCell::default(),
             is_dialling: Cell::new(false),
             dialled: Event::new(),
@@ -146,9 +155,9 @@ impl<D: Dial> Line<D> {
         self.pause_ns.set((pause_ns * 2).clamp(PAUSE_MIN_NS, PAUSE_MAX_NS));
         let drops = self.drops.get();
         let Some((wire, agreed)) = self.dial.dial().await else {
-            return state.note_lost(self.lane.now());
+            return self.shared.note_failed_attempt(self.is_needed, self.lane.now());
         };
-        state.note_up(self.lane.now());
+        let connected = self.shared.count_connection(self.lane.now());
         if !self.agreed.is_alike(&agreed) {
             self.shared.damage_by(Damage::Changed { before: self.agreed.clone(), now: agreed });
             block::Wire::shutdown(&wire);
@@ -160,6 +169,7 @@ impl<D: Dial> Line<D> {
         }
         // Without room for its tasks, the next attempt may succeed.
         if let Ok(remote) = Remote::try_from_wire(&self.lane, wire, &agreed) {
+            remote.hold_until_end(connected);
             self.since_ns.set(self.lane.now());
             *self.current.borrow_mut() = Some(Rc::new(remote));
         }

@@ -65,7 +65,7 @@ impl<D: Dial> Link<D> {
             },
             _ => Way::None,
         };
-        let line = Rc::new(Line::new(lane, dial, shared, shared.agreed().clone()));
+        let line = Rc::new(Line::new(lane, dial, shared, shared.agreed().clone(), false));
         let kept = line.clone();
         // Without room for the task, requests notice the end of the link.
         let _ = lane.spawn(async move { kept.keep_connected().await });

@@ -15,6 +15,7 @@ mod blocking;
 mod changes;
 mod channel;
 mod checks;
+mod connected;
 mod dial;
 mod fault;
 mod ferry;

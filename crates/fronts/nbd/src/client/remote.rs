@@ -10,6 +10,7 @@
 //! requests is in flight; others wait in the order of their arrival. When the connection breaks,
 //! the requests in flight and all later ones fail; it is not reopened ([`super::Link`] does that).
 
+use super::connected::Connected;
 use super::remote_limits::limits;
 use super::stretches::stretches;
 use super::{Agreed, Event as Reply, Replies, UnderWay};
@@ -122,6 +123,8 @@ struct Shared<W> {
     state: RefCell<State>,
     queued: Event,
     ended: Event,
+    /// Dropped at the end of the connection.
+    held: RefCell<Option<Connected>>,
 }
 
 /// An export of another server. Its tasks run on the lane until the connection ends or the lane is
@@ -153,7 +156,14 @@ impl<W: Wire> Remote<W> {
     ) -> std::result::Result<Remote<W>, Full> {
         let state = RefCell::new(State::new(agreed));
         let (queued, ended) = (Event::new(), Event::new());
-        let shared = Rc::new(Shared { lane: lane.clone(), wire, state, queued, ended });
+        let shared = Rc::new(Shared {
+            lane: lane.clone(),
+            wire,
+            state,
+            queued,
+            ended,
+            held: RefCell::default(),
+        });
         lane.spawn(send(shared.clone()))?;
         if let Err(full) = lane.spawn(receive(shared.clone())) {
             shared.fail(LOST);
@@ -162,6 +172,13 @@ impl<W: Wire> Remote<W> {
         let allocation = agreed.contexts.iter().find(|context| context.1 == ALLOCATION_CONTEXT);
         let has_status = allocation.is_some();
         Ok(Remote { shared, limits: limits(agreed), has_status })
+    }
+
+    /// Keeps this until the connection ends.
+    pub(super) fn hold_until_end(&self, connected: Connected) {
+        if self.ended().is_none() {
+            *self.shared.held.borrow_mut() = Some(connected);
+        }
     }
 
     /// Returns the reason why the connection has ended. None: it has not.
@@ -366,6 +383,7 @@ impl<W: Wire> Shared<W> {
             self.lane.complete(waiting, -1);
         }
         drop(state);
+        self.held.take();
         self.wire.shutdown();
         self.queued.notify();
         self.ended.notify();

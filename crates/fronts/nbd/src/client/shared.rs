@@ -1,6 +1,7 @@
 //! The state of an export that all lanes share, and the way to its server.
 
 use super::Agreed;
+use super::connected::{Connected, Connections};
 use super::remote::NONSENSE;
 use super::remote_limits::limits;
 use super::writing::Writing;
@@ -62,6 +63,7 @@ pub struct LinkShared {
     /// None: it is only read.
     writing: Option<Arc<Writing>>,
     state: Arc<LinkState>,
+    connections: Connections,
 }
 
 impl LinkShared {
@@ -79,7 +81,8 @@ impl LinkShared {
     /// `notice_ns` after a cut at the latest.
     pub fn open(agreed: Agreed, writing: Option<Arc<Writing>>, notice_ns: u64) -> Arc<LinkShared> {
         let state = Arc::new(LinkState::new(notice_ns));
-        Arc::new(LinkShared { agreed, damage: OnceLock::new(), writing, state })
+        let connections = Connections::default();
+        Arc::new(LinkShared { agreed, damage: OnceLock::new(), writing, state, connections })
     }
 
     /// Returns the limits of the device.
@@ -101,6 +104,22 @@ impl LinkShared {
     /// Returns whether the link is down, and how that is handled.
     pub(super) fn state(&self) -> &Arc<LinkState> {
         &self.state
+    }
+
+    /// Counts a connection, until the result is dropped: the link is up.
+    pub(super) fn count_connection(&self, now_ns: u64) -> Connected {
+        let connected = self.connections.count();
+        self.state.note_up(now_ns);
+        connected
+    }
+
+    /// Notes that an attempt to connect has failed. The link is lost, unless other connections are
+    /// there. `is_needed`: they cannot take the place of this one.
+    pub(super) fn note_failed_attempt(&self, is_needed: bool, now_ns: u64) {
+        match self.connections.are_there() && !is_needed {
+            true => self.state.note_up(now_ns),
+            false => self.state.note_lost(now_ns),
+        }
     }
 
     /// Returns the number of sectors of the largest read that the server accepts.

@@ -229,6 +229,18 @@ impl Fence {
         self.changes_end(now_ns);
     }
 
+    /// Handles the connections of an earlier process whose answers this one cannot read, because
+    /// the keys have ended with that process: none of its sent changes counts as answered, and its
+    /// last flush not as done.
+    pub fn abandon(&mut self, now_ns: u64) {
+        if planted(Bug::TrustUnreadable) {
+            for slot in 0..SLOTS {
+                let _ = self.answered_earlier(slot);
+            }
+        }
+        self.session_ends(now_ns);
+    }
+
     /// Begins a flush, which is then sent on the anchor.
     ///
     /// # Errors
@@ -258,6 +270,16 @@ impl Fence {
             self.table.set(Field::Flushed, flushed);
         }
         Ok(())
+    }
+
+    /// Whether changes were lost that no flush has reported.
+    pub fn has_loss(&self) -> bool {
+        self.table.get(Field::Losses) != self.table.get(Field::Reported)
+    }
+
+    /// Notes that the losses until now are reported, to a cache that writes the changes again.
+    pub fn note_reported(&mut self) {
+        self.table.set(Field::Reported, self.table.get(Field::Losses));
     }
 
     /// Counts a loss, for changes of an earlier process about which nothing is known.

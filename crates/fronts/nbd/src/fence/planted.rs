@@ -14,16 +14,19 @@ pub enum Bug {
     EnterAfterSend,
     /// C15: a next process does not wait for the answers on the connection of the earlier one.
     SkipOldAnswers,
+    /// C15: answers of an earlier process that cannot be read count as received.
+    TrustUnreadable,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 5] = [
+    pub const ALL: [Bug; 6] = [
         Bug::EndFenceEarly,
         Bug::ResendOtherBytes,
         Bug::ForgetLostChanges,
         Bug::EnterAfterSend,
         Bug::SkipOldAnswers,
+        Bug::TrustUnreadable,
     ];
 }
 

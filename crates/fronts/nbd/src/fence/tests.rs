@@ -85,6 +85,29 @@ fn a_full_table_holds_changes_until_the_first_fence_ends() {
 }
 
 #[test]
+fn answers_that_cannot_be_read_count_as_none() {
+    let memory = memory();
+    let mut fence = Fence::new(&memory, EXPORT);
+    let requests = [(); 3].map(|()| fence.request());
+    let durable = sent(fence.begin(at(0), true, requests[0], 0));
+    fence.answered(durable);
+    let _ = sent(fence.begin(at(8), false, requests[1], 0));
+    let mut next = Fence::adopt(&memory, EXPORT, 0).expect("its own");
+    next.abandon(5);
+    assert!(!next.has_loss(), "all that was answered is durable");
+    let end = 5 + SETTLE_NS;
+    let request = next.request();
+    assert_eq!(next.begin(at(8), false, request, 6), Begin::Held(end));
+    let copy = sent(next.begin(at(0), false, request, 6));
+    next.answered(copy);
+    let mut third = Fence::adopt(&memory, EXPORT, 7).expect("its own");
+    third.abandon(7);
+    assert!(third.has_loss() && third.settled_at(7) == Some(end));
+    third.note_reported();
+    assert!(!third.has_loss() && third.flush_begins().is_ok());
+}
+
+#[test]
 fn a_loss_fails_each_flush_that_is_under_way_or_the_next_one_and_no_more() {
     let mut fence = fence();
     let change = |fence: &mut Fence, is_durable| {

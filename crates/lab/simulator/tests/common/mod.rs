@@ -17,5 +17,6 @@ pub(crate) fn plan(path: &Path, memories: &[Memory], policies: &[&str]) -> Plan 
         threads: 2,
         sample: Sample::Fixed(Rate::ALL),
         compress: None,
+        hints: None,
     }
 }

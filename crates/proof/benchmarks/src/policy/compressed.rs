@@ -1,25 +1,35 @@
 //! The compressed tier over traces: the misses of the default policy without it, with the rules of
-//! the engine, and with others, and the misses of a served cache with it.
+//! the engine, and with fixed ones.
 
 use super::Arguments;
 use super::gap::PERCENTS;
 use super::traces::{self, Trace};
-use ::policy::{CompressedBytes, Simulation, TierRules, TieredSimulation};
+use ::policy::{CompressedBytes, Simulation, TierRules, TierShare, TieredSimulation};
 use anyhow::{Context, Result};
 use simulator::BlockSizes;
 use std::sync::Arc;
 
-/// The rules of the engine and others, with their names.
-fn variants() -> [(&'static str, TierRules); 6] {
-    let engine = TierRules::ENGINE;
+/// Fixed rules, with their names.
+fn fixed_rules() -> [(&'static str, TierRules); 7] {
+    let of = |percent, stores_rejected| {
+        let share = TierShare { percent, stores_rejected };
+        TierRules::engine(share)
+    };
+    let half = of(50, false);
     [
-        ("engine", engine),
-        ("1/4", TierRules { pages_percent_max: 25, ..engine }),
-        ("3/4", TierRules { pages_percent_max: 75, ..engine }),
-        ("first", TierRules { admits_at_first_read: true, ..engine }),
-        ("read", TierRules { stores_only_read: true, ..engine }),
-        ("proven", TierRules { stores_only_read: true, are_proven: true, ..engine }),
+        ("1/4", of(25, false)),
+        ("1/2", half),
+        ("3/4", of(75, false)),
+        ("1/2 all", of(50, true)),
+        ("3/4 all", of(75, true)),
+        ("first", TierRules { admits_at_first_read: true, ..half }),
+        ("new", TierRules { are_proven: false, ..half }),
     ]
+}
+
+/// The names of all rules: those of the engine first.
+fn names() -> impl Iterator<Item = &'static str> {
+    std::iter::once("engine").chain(fixed_rules().map(|(name, _)| name))
 }
 
 /// The misses of one trace and size, without the tier and with each of the rules.
@@ -33,8 +43,10 @@ impl Cell {
     fn of(trace: &Trace, percent: u32, sizes: &Arc<CompressedBytes>) -> Cell {
         let (kind, slots) = (simulator::DEFAULT, trace.slots(percent));
         let mut plain = Simulation::new(kind, slots);
-        let mut tiered =
-            variants().map(|(_, rules)| TieredSimulation::new(kind, slots, 1, rules, sizes));
+        let fixed = fixed_rules()
+            .map(|(_, rules)| TieredSimulation::with_rules(kind, slots, 1, rules, sizes));
+        let mut tiered = vec![TieredSimulation::new(kind, slots, 1, sizes)];
+        tiered.extend(fixed);
         let mut cell = Cell {
             name: format!("{} {percent} %", trace.name),
             plain: 0,
@@ -55,7 +67,7 @@ impl Cell {
     }
 }
 
-/// Compares the rules, and the cache with its simulation.
+/// Compares the rules.
 ///
 /// # Errors
 /// A trace cannot be read, or the ratio makes no sense.
@@ -68,7 +80,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         "changes of the misses by the compressed tier, in percent, at a ratio of {}",
         arguments.compress
     );
-    let names = variants().map(|(name, _)| format!("{name:>8}")).concat();
+    let names: String = names().map(|name| format!("{name:>8}")).collect();
     println!("  {:<16} {:>10}{names}", "", "without");
     let mut cells = Vec::new();
     for trace in traces::find(&arguments.traces)? {
@@ -88,7 +100,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Prints the mean, the best and the worst change of each of the rules.
 fn summary(cells: &[Cell]) {
-    for (number, (name, _)) in variants().iter().enumerate() {
+    for (number, name) in names().enumerate() {
         let changes: Vec<f64> =
             cells.iter().filter_map(|cell| cell.changes().nth(number)).collect();
         let mean = changes.iter().sum::<f64>() / changes.len().max(1) as f64;

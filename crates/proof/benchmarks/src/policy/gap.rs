@@ -50,6 +50,7 @@ pub(super) fn cells(
         shards,
         sample: Sample::Fixed(Rate::ALL),
         compress: None,
+        hints: None,
         threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
     };
     let all = simulate(&plan(choices.to_vec(), 1), &mut ())?;

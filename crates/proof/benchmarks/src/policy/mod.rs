@@ -1,13 +1,14 @@
 //! The default policy: compared with the others and the optimum over traces, under scans, its live
 //! curve, and whether the cache misses as the simulation does. On request also over generated
-//! families of loads, its choices phase by phase, other numbers for its arbiter, and the compressed
-//! tier with its rules and with others.
+//! families of loads, its choices phase by phase, other numbers for its arbiter, the compressed
+//! tier with its rules and with others, and hints by class of file.
 
 mod choices;
 mod compressed;
 mod curve;
 mod families;
 mod gap;
+mod hints;
 mod left_out;
 mod phases;
 mod scan;
@@ -22,8 +23,8 @@ pub(crate) struct Arguments {
     /// A directory with traces, which may be compressed; other files are ignored.
     #[arg(long, default_value = "../shared/traces")]
     traces: PathBuf,
-    /// Parts to measure: gap, scan, curve, served; families, choices, left-out and
-    /// compressed.
+    /// Parts to measure: gap, scan, curve, served; families, choices, left-out, compressed and
+    /// hints.
     #[arg(long, value_delimiter = ',', default_value = "gap,scan,curve,served")]
     parts: Vec<String>,
     /// Number of generated loads of each family, with the seeds from 1.
@@ -69,7 +70,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if has("compressed") {
         compressed::run(arguments)?;
     }
-    let others = ["families", "choices", "left-out", "compressed"];
+    if has("hints") {
+        hints::run();
+    }
+    let others = ["families", "choices", "left-out", "compressed", "hints"];
     if arguments.parts.iter().all(|part| others.contains(&part.as_str())) {
         return Ok(());
     }
@@ -88,7 +92,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             other if others.contains(&other) => {}
             other => {
                 bail!(
-                    "--parts {other}: gap, scan, curve, served, families, choices, left-out or compressed"
+                    "--parts {other}: gap, scan, curve, served, families, choices, left-out, compressed \
+                     or hints"
                 )
             }
         }

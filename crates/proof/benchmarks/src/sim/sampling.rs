@@ -72,6 +72,7 @@ fn plan(named: &str) -> Result<Plan> {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         sample: Sample::Fixed(Rate::ALL),
         compress: None,
+        hints: None,
     })
 }
 

@@ -169,7 +169,7 @@ fn print_hunt(hunt: &Hunt, options: HuntOptions) {
         println!(
             "            {:8} crash points: {} power cut, {} kill, {} kill in a section, {} nested, \
              {} damaged memory; {} images of power cuts repeat, {} with all that was \
-             promised",
+             promised; {} compressed blocks were found, and {} read",
             tally.crash_points,
             tally.power_states,
             tally.kill_states,
@@ -177,7 +177,9 @@ fn print_hunt(hunt: &Hunt, options: HuntOptions) {
             tally.nested_states,
             tally.damaged_states,
             tally.repeated_images,
-            tally.repeated_states
+            tally.repeated_states,
+            tally.objects_found,
+            tally.objects_read
         );
     };
     line("swarm", &hunt.swarm, hunt.swarm_rate());

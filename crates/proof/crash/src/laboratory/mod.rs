@@ -340,6 +340,8 @@ impl<'a> Laboratory<'a> {
         let keeps_clean = recovery::keeps_clean(seed);
         let expected = Expected { keeps_clean, flushes: true, may_fail };
         recovery.run(self.subject, &run.setup, seed, expected)?;
+        self.tally.objects_found += recovery.objects.found;
+        self.tally.objects_read += recovery.objects.read;
         let book = run.book.borrow();
         if damaged || book.oracle.discarding {
             return book.oracle.judge_genuine(&recovery.stamps);

@@ -168,10 +168,14 @@ pub struct Setup {
     pub window_shares: u32,
     /// Number of lists of hot blocks that are read back.
     pub warms: u32,
+    /// Number of times that hints about files are set or removed.
+    pub hints: u32,
     /// Whether most reads continue where the last one of their client ended.
     pub streams: bool,
     /// Number of times that clients advise about later reads.
     pub advices: u32,
+    /// One read in this many is an observer's. 0: none.
+    pub observed_one_in: u32,
     /// Number of times that clients send two changes of the same blocks without waiting for the
     /// first.
     pub pairs: u32,
@@ -221,6 +225,8 @@ impl Setup {
             !setup.faults.may_hang() && Random::new(seed ^ 0xa25_0e40).one_in(8);
         Dice(Random::new(seed ^ 0x0d12_ec70)).plan_direct_writes(&mut setup);
         Dice(Random::new(seed ^ 0x00c0_39e5)).plan_compression(&mut setup);
+        Dice(Random::new(seed ^ 0x0b5e_47e5)).plan_observers(&mut setup);
+        Dice(Random::new(seed ^ 0x0003_a9f1)).plan_hints(&mut setup);
         setup
     }
 
@@ -259,7 +265,9 @@ impl Setup {
             bypasses: 0,
             window_shares: 0,
             warms: 0,
+            hints: 0,
             advices: 0,
+            observed_one_in: 0,
             pairs: 0,
             streams: false,
             reconnect_one_in: dice.pick(&[0, 0, 20, 8]),

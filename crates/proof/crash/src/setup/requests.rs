@@ -54,6 +54,13 @@ impl Dice {
         }
     }
 
+    /// In one history of six, of any kind, hints about files are set, replaced and removed.
+    pub(super) fn plan_hints(&mut self, setup: &mut Setup) {
+        if self.0.one_in(6) {
+            setup.hints = self.pick(&[1, 2, 6]);
+        }
+    }
+
     /// Half of the histories, of any kind, read ahead of streams. In one of four, clients read
     /// streams: forward, backward, interleaved, and while others change the blocks that they will
     /// read next.
@@ -93,6 +100,13 @@ impl Dice {
     pub(super) fn advices(&mut self, setup: &mut Setup) {
         if self.0.one_in(6) {
             setup.advices = self.pick(&[1, 4, 12]);
+        }
+    }
+
+    /// In one history of four, the program itself reads as well.
+    pub(super) fn plan_observers(&mut self, setup: &mut Setup) {
+        if !setup.faults.may_hang() && self.0.one_in(4) {
+            setup.observed_one_in = self.pick(&[1, 2, 4]);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Histories about a volume: its layout, its threads, and changes while it is served.
 
 use super::dice::Dice;
-use super::{Setup, WINDOW_SHARES};
+use super::{Scale, Setup, WINDOW_SHARES};
 use block::{Compress, WriteMode};
 use cache::Format;
 
@@ -67,15 +67,34 @@ impl Dice {
             return;
         }
         let engine = &mut setup.engine;
-        engine.compress = Compress::Lz4;
-        engine.slots = engine.shards * self.number_between(3, 5);
+        engine.compress = match cache::HAS_ZSTD && self.0.one_in(2) {
+            true => Compress::Zstd,
+            false => Compress::Lz4,
+        };
+        // Half of the slots have compressed blocks, and a block takes two pages with its head.
+        engine.shards = self.pick(&[1, 1, engine.shards.min(2)]);
+        engine.slots = engine.shards * self.number_between(7, 11);
+        let blocks_min = engine.slots + 4;
+        let model = &mut setup.model;
+        model.sectors = model.sectors.max(model.block_sectors() * blocks_min);
+        // Only whole blocks are compressed.
+        if model.unit_sectors == 8 && model.stamps == 1 && setup.cut == 0 && !self.0.one_in(8) {
+            model.logical_sectors = 8;
+        }
+        if setup.scale == Scale::Swarm {
+            setup.operations *= 2;
+        }
         (engine.slots_least, engine.slots_max) = (engine.slots, engine.slots);
         engine.dirty_blocks_max = self.number_between(2, engine.slots / 2);
         engine.mode = self.pick(&[WriteMode::BackNow, WriteMode::Through, engine.mode]);
         engine.dirty_age_ns = self.pick(&[50_000, engine.dirty_age_ns]);
         engine.fill_cost_ns = 0;
-        setup.mix.read = setup.mix.read.max(self.number_between(4, 12));
+        setup.mix.read = setup.mix.read.max(self.number_between(16, 40));
+        // Only durable blocks are compressed.
+        setup.mix.flush = setup.mix.flush.max(self.number_between(1, 6));
         setup.hot_one_in = setup.hot_one_in.max(2);
+        setup.sectors_max = setup.sectors_max.min(self.pick(&[8, 8, 24]));
+        setup.sectors_max = setup.sectors_max.max(setup.model.block_sectors());
         if !setup.faults.may_hang() && self.0.one_in(3) {
             setup.model.answers_now = true;
             setup.engine.mode = self.pick(&[WriteMode::BackNow, WriteMode::Through]);

@@ -16,6 +16,10 @@ pub(crate) struct Tally {
     pub(crate) kills: u64,
     /// Kills of daemons that read the answers of an earlier one.
     pub(crate) kills_of_readers: u64,
+    /// Kills after which answers cannot be read.
+    pub(crate) unreadable: u64,
+    /// Those that leave answered changes which no flush covers.
+    pub(crate) doubts: u64,
     pub(crate) restarts: u64,
     pub(crate) held: u64,
     pub(crate) resent: u64,
@@ -47,6 +51,8 @@ struct Block {
 
 struct History<'a> {
     random: Random,
+    /// Whether a next daemon cannot read the answers of a killed one: the link is encrypted.
+    is_encrypted: bool,
     now_ns: u64,
     memory: Arc<Memory>,
     fence: Fence,
@@ -71,6 +77,7 @@ pub(crate) fn history(seed: u64, steps: u64, tally: &mut Tally) -> Result<(), St
     let memory = Arc::new(Memory::heap(TABLE_BYTES));
     let mut history = History {
         random: Random::new(seed),
+        is_encrypted: seed % 2 == 1,
         now_ns: SETTLE_NS,
         fence: Fence::new(&memory, EXPORT),
         memory,
@@ -283,6 +290,9 @@ impl History<'_> {
         }
         self.flush = None;
         self.adopt()?;
+        if self.is_encrypted {
+            return self.abandon();
+        }
         let mut link = self.changes_link.take();
         while self.random.one_in(4) {
             // The next daemon is killed while it reads.
@@ -314,6 +324,28 @@ impl History<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// The next daemon ends the connections of the killed one unread. Its cache writes again all
+    /// that no flush has covered, before it flushes.
+    fn abandon(&mut self) -> Result<(), String> {
+        self.tally.unreadable += 1;
+        for link in [self.changes_link.take(), self.anchor.take()].into_iter().flatten() {
+            self.server.end(link, self.now_ns, &mut self.random);
+        }
+        self.fence.abandon(self.now_ns);
+        if self.random.one_in(4) {
+            // It is killed before its cache has noted the loss.
+            self.tally.kills_of_readers += 1;
+            self.adopt()?;
+            self.fence.abandon(self.now_ns);
+        }
+        if self.fence.has_loss() {
+            self.tally.doubts += 1;
+            self.lost();
+            self.fence.note_reported();
+        }
+        Ok(())
     }
 
     fn adopt(&mut self) -> Result<(), String> {

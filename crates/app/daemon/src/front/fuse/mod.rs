@@ -17,7 +17,6 @@ use export::{Budget, Export};
 use holder::{Approach, Description, Keeper};
 use host::File;
 use lane::first;
-use mountpoint::Mountpoint;
 use ring::Ring;
 use stack::{Exit, Failure, Keep};
 use std::cell::{Cell, OnceCell};
@@ -27,7 +26,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use wire::Wire;
 
-pub(crate) use mountpoint::{abort, is_mounted, mount_directly, mountpoint, unmount_directly};
+pub(crate) use mountpoint::{Mountpoint, abort, is_mounted, mountpoint};
 
 /// Pause after a holder could not be started, in nanoseconds.
 const HOLDER_PAUSE_NS: u64 = 5_000_000_000;

@@ -223,6 +223,11 @@ fn curve_lines(out: &mut Lines, curve: &Curve) {
         [name.to_owned()].into_iter().chain(curve.points.iter().map(cell)).collect()
     };
     let mut rows = vec![row("missed", &|point| format!("{:.1} %", point.miss_ratio * 100.0))];
+    if curve.points.iter().all(|point| point.uncompressed_miss_ratio.is_some()) {
+        rows.push(row("without compression", &|point| {
+            format!("{:.1} %", point.uncompressed_miss_ratio.unwrap_or(0.0) * 100.0)
+        }));
+    }
     if curve.points.iter().all(|point| point.saves_ns_per_s.is_some()) {
         rows.push(row("saved per second", &|point| {
             format!("{:+.1} ms", point.saves_ns_per_s.unwrap_or(0.0) / 1e6)

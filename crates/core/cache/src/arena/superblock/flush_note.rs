@@ -130,6 +130,12 @@ impl Arena {
         self.change_flush_note(|note| note.answered(good));
     }
 
+    /// Notes that the backing may have lost changes that no flush has covered: for a successor that
+    /// equals a flush of them without a result.
+    pub(crate) fn note_changes_lost(&self) {
+        self.change_flush_note(|note| if note.has(SENT) { note } else { note.sent() });
+    }
+
     /// Notes that a change which is about to be answered is neither durable nor held in memory.
     pub(crate) fn note_unheld(&self) {
         // The word is contended, so it is usually only read: nearly every such change finds the
@@ -178,6 +184,11 @@ impl Arena {
     /// them was in progress at a kill. A clean slot may then be newer than the backing.
     pub(crate) fn may_have_lost_changes(&self) -> bool {
         self.must_outlive_process(false)
+    }
+
+    /// Whether a change is neither durable nor held in memory.
+    pub(crate) fn has_unheld(&self) -> bool {
+        self.flush_note().has_unheld()
     }
 
     /// Returns the stamp for a copy of data that was written to the backing by now.

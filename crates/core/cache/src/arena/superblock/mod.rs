@@ -30,7 +30,7 @@ use crate::arena::{Arena, Header, State, crc};
 use crate::epochs::{CHAIN_MAX, is_before};
 use crate::geometry::{Format, Geometry};
 use alloc::sync::Arc;
-use block::Memory;
+use block::{Memory, SECTOR};
 use core::fmt;
 use lane::atomic::Ordering;
 
@@ -60,6 +60,9 @@ const ORDERED: u64 = 2;
 /// A header has 40 bits for a block's number: no volume is larger.
 pub(crate) const BLOCKS_MAX: u64 = 1 << 40;
 const SECTORS_MAX: u64 = BLOCK_SECTORS as u64 * BLOCKS_MAX;
+/// Maximum size of a volume that is cached, in bytes: 4080 TiB. The positions of a shard are those
+/// of whole rows of regions, and a row has at most 2^32 blocks.
+pub const CACHED_BYTES_MAX: u64 = SECTOR * (SECTORS_MAX - ((BLOCK_SECTORS as u64) << 32));
 
 /// The reason why a memory cannot be taken over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -203,7 +206,7 @@ impl Arena {
         }
     }
 
-    fn load_word(&self, offset: usize) -> u64 {
+    pub(super) fn load_word(&self, offset: usize) -> u64 {
         self.memory().word(offset).load(Ordering::Acquire)
     }
 
@@ -439,6 +442,12 @@ impl Found {
     pub fn resized(&self, slots: u32) -> Option<Geometry> {
         let wanted = self.geometry.resized(slots)?;
         self.arena.can_leave(&self.geometry, &wanted).then_some(wanted)
+    }
+
+    /// Notes that the backing may have lost changes of the earlier process that no flush has
+    /// covered (C1). [`crate::Shared::take_over`] then treats them as after a kill during a flush.
+    pub fn note_changes_lost(&self) {
+        self.arena.note_changes_lost();
     }
 
     /// Searches all headers of an arena that no process uses.

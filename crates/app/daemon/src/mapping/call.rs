@@ -1,0 +1,106 @@
+//! The daemon's side of the process that maps files.
+
+use super::{MAP_FILES, MapSummary};
+use block::Rules;
+use hotlist::{CLASS_LIST_BYTES_MAX, ClassList};
+use rustix::process::getpid;
+use stack::{Exit, Failure};
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Maximum length of the first line of the output, in bytes.
+const SUMMARY_BYTES_MAX: usize = 1 << 20;
+
+/// A volume whose files are to be mapped.
+pub(crate) struct Call {
+    /// The daemon's control socket.
+    pub(crate) control: PathBuf,
+    pub(crate) volume: String,
+    pub(crate) volume_blocks: u64,
+    pub(crate) rules: Rules,
+    /// Size of the cache.
+    pub(crate) memory_bytes: u64,
+}
+
+/// The classes of a volume's blocks.
+pub(crate) struct Mapped {
+    pub(crate) summary: MapSummary,
+    pub(crate) list: ClassList,
+    /// The list as it is saved.
+    pub(crate) bytes: Vec<u8>,
+}
+
+fn failure(why: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Io, format!("its files cannot be mapped: {why}"))
+}
+
+impl Call {
+    /// Runs the process, and waits for its end.
+    ///
+    /// # Errors
+    /// It cannot be started, has failed, was killed, or its output is wrong.
+    pub(crate) fn run(&self) -> Result<Mapped, Failure> {
+        // This also works if the program's file was replaced.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(MAP_FILES).arg(getpid().as_raw_nonzero().to_string()).arg(&self.control);
+        command.args([&self.volume, &self.rules.to_string(), &self.memory_bytes.to_string()]);
+        command.current_dir("/").env_remove("NOTIFY_SOCKET");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        host::make_ordinary(&mut command);
+        let mut child = command.spawn().map_err(failure)?;
+        let mut output = Vec::new();
+        let most = (SUMMARY_BYTES_MAX + CLASS_LIST_BYTES_MAX) as u64;
+        let read = match child.stdout.take() {
+            Some(stdout) => stdout.take(most + 1).read_to_end(&mut output),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        // One that goes on writing would wait for its reader for ever.
+        if read.is_err() || output.len() as u64 > most {
+            let _ = child.kill();
+        }
+        let status = child.wait().map_err(failure)?;
+        read.map_err(failure)?;
+        if !status.success() {
+            return Err(failure(format_args!("its process has ended with {status}")));
+        }
+        self.parse(&output)
+    }
+
+    /// Reads the output of the process.
+    fn parse(&self, output: &[u8]) -> Result<Mapped, Failure> {
+        let end = output.iter().position(|byte| *byte == b'\n');
+        let end = end.filter(|end| *end <= SUMMARY_BYTES_MAX);
+        let end = end.ok_or_else(|| failure("its process has printed no summary"))?;
+        let summary = serde_json::from_slice(&output[..end]).map_err(failure)?;
+        let bytes = output[end + 1..].to_vec();
+        let list = ClassList::parse(&bytes, self.volume_blocks).map_err(failure)?;
+        Ok(Mapped { summary, list, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_output_is_refused() {
+        let call = Call {
+            control: PathBuf::new(),
+            volume: "db".to_owned(),
+            volume_blocks: 100,
+            rules: Rules::default(),
+            memory_bytes: 1 << 20,
+        };
+        let run = hotlist::ClassRun { first: 3, blocks: 97, class: 0 };
+        let list = ClassList { names: vec!["metadata".to_owned()], runs: vec![run] };
+        let summary = serde_json::to_vec(&MapSummary::default()).expect("plain data");
+        let good = [&summary[..], b"\n", &list.encode()].concat();
+        assert_eq!(call.parse(&good).map(|mapped| mapped.list).ok(), Some(list));
+        for bad in [&b""[..], b"\n", &good[..good.len() - 1], &summary, b"{}\n"] {
+            assert!(call.parse(bad).is_err(), "{}", String::from_utf8_lossy(bad));
+        }
+        let smaller = Call { volume_blocks: 99, ..call };
+        assert!(smaller.parse(&good).is_err(), "a block beyond the end");
+    }
+}

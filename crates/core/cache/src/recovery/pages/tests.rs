@@ -1,0 +1,162 @@
+use super::*;
+use crate::arena::{Arena, Clean, ExtentHeader, Header, State};
+use crate::compressed::{Encoded, Tier};
+use crate::epochs::PAGES;
+use crate::geometry::Geometry;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use alloc::sync::Arc;
+use block::{Block, Memory, Ram};
+use packing::Encoding;
+
+const GRAIN: u32 = 16;
+const GEOMETRY: Geometry = Geometry {
+    slots: 32,
+    slots_spare: 16,
+    shards: 1,
+    region_blocks: 64,
+    extents: 4,
+    fills: 2,
+    run_blocks: 8,
+    slice_blocks: 256,
+    ..Geometry::SMALLEST
+};
+/// The slots of the pages, in the order in which they are filled.
+const PAGE_SLOTS: [u32; 3] = [31, 7, 20];
+const OBJECTS: u64 = 8;
+
+/// The memory that a process has left, with objects of the blocks from 0 on.
+struct Left {
+    memory: Arc<Memory>,
+    arena: Arena,
+}
+
+impl Left {
+    fn new() -> Left {
+        let memory = Arc::new(Memory::heap(Arena::bytes(&GEOMETRY, GRAIN)));
+        let arena = Arena::from_memory(memory.clone(), &GEOMETRY, GRAIN);
+        let left = Left { memory, arena };
+        left.take_over(CleanBlocks::Drop);
+        let mut tier = Tier::new(&GEOMETRY, left.arena.clone(), 0);
+        tier.open();
+        PAGE_SLOTS.into_iter().for_each(|slot| tier.add_page(slot));
+        for block in 0..OBJECTS {
+            let data = [block as u8; 24];
+            tier.store(&Encoded::new(Encoding::Lz4, &data).of_block(block), &data);
+        }
+        left
+    }
+
+    fn take_over(&self, clean: CleanBlocks) -> Arc<Shared> {
+        self.take_over_as(GEOMETRY, clean)
+    }
+
+    fn take_over_as(&self, geometry: Geometry, clean: CleanBlocks) -> Arc<Shared> {
+        let ram = Ram::new(64 * 8, GRAIN);
+        let settings = Settings { compress: Compress::Lz4, workers: 1, ..Settings::default() };
+        let memory = self.memory.clone();
+        let shared = Shared::take_over(ram.limits(), geometry, settings, 7, memory, clean);
+        let shared = shared.expect("ours");
+        shared.check();
+        shared
+    }
+
+    /// Lets a process take over. Returns the number of objects that it finds.
+    fn found(&self) -> u64 {
+        let counters = self.take_over(CleanBlocks::Keep).counters(0);
+        assert_eq!(counters.compressed_retained, counters.compressed_blocks);
+        counters.compressed_blocks
+    }
+
+    /// Renumbers the epochs as older programs do when they take over.
+    fn take_over_by_older_program(&self) {
+        self.arena.note_epoch((1 << 32) + (1 << 16) + (self.arena.epoch() & 0xffff));
+    }
+}
+
+fn clean(block: u64) -> Header {
+    Header::of_clean(block, 0xff, Clean::Kept, 0)
+}
+
+#[test]
+fn objects_are_found_from_process_to_process() {
+    let left = Left::new();
+    for _ in 0..3 {
+        assert_eq!(left.found(), OBJECTS);
+    }
+}
+
+#[test]
+fn older_programs_see_free_slots_and_end_the_tier() {
+    let left = Left::new();
+    let survey = Arena::found(&left.memory).expect("an arena").survey();
+    assert_eq!((survey.clean_blocks, survey.dirty_blocks, survey.rejected), (0, 0, 0));
+    assert!(left.arena.epoch() & PAGES != 0);
+    left.take_over_by_older_program();
+    assert_eq!((left.found(), left.found()), (0, 0));
+    let marked = |slot: &u32| left.arena.page(*slot).is_some();
+    assert_eq!(PAGE_SLOTS.iter().filter(|slot| marked(slot)).count(), 0);
+}
+
+#[test]
+fn other_versions_of_a_block_win_and_the_object_is_gone_for_good() {
+    let left = Left::new();
+    left.arena.publish(1, &clean(1));
+    left.arena.publish(2, &Header { block: 2, epoch: 2, state: State::Dirty, ..clean(2) });
+    left.arena.publish(3, &Header::of_copy(3, 0xff, Clean::Kept, left.arena.round_stamp()));
+    let range = ExtentHeader { first: 4, blocks: 2, may_unmap: true, epoch: 2, sequence: 2 };
+    left.arena.publish_extent(0, &range);
+    assert_eq!(left.found(), OBJECTS - 5);
+    (1..4).for_each(|slot| left.arena.free(slot));
+    left.arena.free_extent(0);
+    assert_eq!(left.found(), OBJECTS - 5);
+}
+
+#[test]
+fn nothing_is_found_if_the_backing_may_have_changed() {
+    let left = Left::new();
+    assert_eq!(left.take_over(CleanBlocks::Drop).counters(0).compressed_blocks, 0);
+    assert_eq!(left.found(), 0);
+    let left = Left::new();
+    left.arena.note_flush_failed();
+    assert_eq!(left.found(), 0);
+    left.arena.note_flushes_mended(left.arena.flushes_failed());
+    assert_eq!(left.found(), 0);
+}
+
+#[test]
+fn a_kill_while_pages_are_dropped_leaves_none_that_is_trusted() {
+    let left = Left::new();
+    left.arena.drop_pages(&Geometry { slots: 8, slots_spare: 40, ..GEOMETRY });
+    assert!(left.arena.page(31).is_some(), "the kill");
+    assert_eq!(left.found(), 0);
+}
+
+#[test]
+fn slots_that_become_spare_or_live_have_no_pages() {
+    let left = Left::new();
+    let resized = |slots| GEOMETRY.resized(slots).expect("there are places");
+    let count = |slots| {
+        let shared = left.take_over_as(resized(slots), CleanBlocks::Keep);
+        shared.counters(0).compressed_blocks
+    };
+    // The first page is in the last slot, and its last object goes on in the second page.
+    let fewer = count(24);
+    assert!((1..OBJECTS).contains(&fewer), "{fewer}");
+    assert_eq!(count(32), fewer);
+    // An older program has left a mark in a slot that it did not use any more.
+    let mark = left.arena.page(20).expect("a page");
+    left.arena.mark_page(40, PageMark { number: mark.number + 1, ..mark });
+    assert_eq!(count(48), fewer);
+    assert!(left.arena.page(40).is_none());
+}
+
+#[test]
+fn a_page_with_a_damaged_header_is_not_found_later() {
+    let left = Left::new();
+    let life = left.memory.word(left.arena.header_at(31) + 8);
+    life.store(1 << 17, lane::atomic::Ordering::Relaxed);
+    let found = left.found();
+    assert!((1..OBJECTS).contains(&found), "{found}");
+    assert!(left.arena.page(31).is_none(), "its slot is free, and may be used");
+}

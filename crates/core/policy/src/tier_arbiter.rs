@@ -1,0 +1,170 @@
+//! Learns the best share of the cache for the compressed tier while the cache works.
+//!
+//! As in `arbiter.rs`, *shadows* are small caches without bytes that see the accesses to a sample
+//! of all blocks. One has no tier; the others have tiers of several shares, of which some store all
+//! evicted blocks and some only those that the policy has not rejected. Their blocks have the mean
+//! of the measured compressed sizes. The cache takes the share of the shadow with the fewest
+//! misses, once the difference is statistically significant: so the memory goes to the slots or to
+//! the tier, by the hits that it brings there.
+//!
+//! The shadows of the tier follow the share of the policy's window; each sees one block in twice as
+//! many as the shadows of the window do, because it takes about four times the memory.
+
+use crate::arbiter::{Memory, Speed};
+use crate::sampler::{Owner, Sampler};
+use crate::tier_shard::{Sizes, TierShard};
+use crate::tier_sizes::MeanSizes;
+use crate::{Hash, Kind, TierRules, TierShare};
+
+/// The shares of the shadows.
+const SHARES: [TierShare; 5] = [
+    TierShare::NONE,
+    TierShare { percent: 25, stores_rejected: false },
+    TierShare { percent: 50, stores_rejected: false },
+    TierShare { percent: 75, stores_rejected: false },
+    TierShare { percent: 75, stores_rejected: true },
+];
+/// Index of the share of a cache without a tier.
+const WITHOUT: usize = 0;
+/// Index of the first choice: of all fixed shares, the one that never costs much.
+const FIRST: usize = 2;
+/// Number of comparisons while a shadow sees as many accesses as it has slots.
+const LOOKS: u32 = 8;
+/// A half-life of 128 comparisons, and four standard deviations: a change of the share costs the
+/// cache many of its blocks, while the shadow of the new share has all of its own already.
+const SPEED: Speed = Speed { keeps: 0.9946, deviations_squared: 16.0 };
+/// Slots of a shadow; up to twice that.
+const SAMPLED: u32 = 512;
+/// Factor by which measured sizes fade at each comparison.
+const SIZES_KEEP: f64 = 0.98;
+
+/// The accesses that the shadows have seen since the start, and their misses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TierRecord {
+    /// Number of accesses; each shadow has seen all of them.
+    pub accesses: u64,
+    /// The misses of each shadow, in the order of [`TierArbiter::shares`].
+    pub misses: [u64; SHARES.len()],
+    /// Number of changes of the share.
+    pub changes: u64,
+}
+
+/// Chooses the share of a volume's compressed tier, common to all its shards.
+pub struct TierArbiter {
+    shadows: [TierShard; SHARES.len()],
+    sizes: MeanSizes,
+    sampler: Sampler,
+    /// Accesses between two comparisons, and those since the last one.
+    every: u32,
+    seen: u32,
+    current: usize,
+    memory: Memory<{ SHARES.len() }>,
+    /// The accesses, which fade as the misses in `memory` do.
+    accesses: f64,
+    record: TierRecord,
+}
+
+/// Of how many blocks one is in the sample, as a power of two.
+fn one_in_log2(slots: u32) -> u32 {
+    (slots / SAMPLED).max(1).ilog2()
+}
+
+impl Sizes for MeanSizes {
+    fn compress(&mut self, hash: Hash) -> Option<u32> {
+        self.of(hash)
+    }
+}
+
+impl TierArbiter {
+    /// Creates an arbiter for a cache of this policy with `slots` slots in all its shards.
+    ///
+    /// # Panics
+    /// As [`Policy::new`](crate::Policy::new).
+    pub fn new(kind: Kind, slots: u32) -> TierArbiter {
+        let one_in_log2 = one_in_log2(slots);
+        let sampled = (slots >> one_in_log2).max(1);
+        TierArbiter {
+            shadows: SHARES.map(|share| TierShard::new(kind, sampled, TierRules::engine(share))),
+            sizes: MeanSizes::NONE,
+            sampler: TierArbiter::sampler_of(slots),
+            every: (sampled / LOOKS).max(16),
+            seen: 0,
+            current: FIRST,
+            memory: Memory::new(SPEED),
+            accesses: 0.0,
+            record: TierRecord::default(),
+        }
+    }
+
+    /// The sample of an arbiter for a cache with this number of slots: a part of that of
+    /// [`Arbiter`](crate::Arbiter).
+    pub fn sampler_of(slots: u32) -> Sampler {
+        Sampler::new(Owner::Arbiter, one_in_log2(slots))
+    }
+
+    /// The first share.
+    pub fn first_share() -> TierShare {
+        SHARES[FIRST]
+    }
+
+    /// The sample of blocks whose accesses and compressed sizes it must see.
+    pub fn sampler(&self) -> Sampler {
+        self.sampler
+    }
+
+    /// Returns the share of the tier.
+    pub fn share(&self) -> TierShare {
+        SHARES[self.current]
+    }
+
+    /// The shares from which it chooses.
+    pub fn shares() -> &'static [TierShare] {
+        &SHARES
+    }
+
+    /// Returns the misses of each share's shadow since the start, to examine choices.
+    pub fn record(&self) -> &TierRecord {
+        &self.record
+    }
+
+    /// Returns the share of the recent accesses that hit because of the tier: that a cache without
+    /// one would have missed. None: there was no access.
+    pub fn saved_share(&self) -> Option<f64> {
+        let misses = &self.memory.misses;
+        let saved = misses[WITHOUT] - misses[self.current];
+        (self.accesses > 0.0).then(|| (saved / self.accesses).clamp(0.0, 1.0))
+    }
+
+    /// Sets the share of the policy's window, as
+    /// [`Policy::set_window_share`](crate::Policy::set_window_share).
+    pub fn set_window_share(&mut self, share: u32) {
+        self.shadows.iter_mut().for_each(|shadow| shadow.set_window_share(share));
+    }
+
+    /// Records the compressed size of a block of the sample. None: it did not become small enough.
+    pub fn record_size(&mut self, bytes: Option<u32>) {
+        self.sizes.add(bytes);
+    }
+
+    /// Records an access to a block of the sample. Returns the new share if it changes.
+    pub fn access(&mut self, hash: Hash) -> Option<TierShare> {
+        for (shadow, shard) in self.shadows.iter_mut().enumerate() {
+            if !shard.hit(hash) && !shard.read_tier_or_admit(hash, &mut self.sizes) {
+                self.memory.misses[shadow] += 1.0;
+                self.record.misses[shadow] += 1;
+            }
+        }
+        self.accesses += 1.0;
+        self.record.accesses += 1;
+        self.seen += 1;
+        if self.seen < self.every {
+            return None;
+        }
+        self.seen = 0;
+        self.sizes.fade(SIZES_KEEP);
+        self.accesses *= SPEED.keeps;
+        self.current = self.memory.look(self.current)?;
+        self.record.changes += 1;
+        Some(self.share())
+    }
+}

@@ -1,0 +1,12 @@
+//! Any sectors as an XFS: see crates/core/files/tests/hostile/judge.rs.
+#![allow(dead_code, reason = "shared with the tests and the other fuzzers")]
+#![no_main]
+
+#[path = "../../crates/core/files/tests/hostile/judge.rs"]
+mod judge;
+#[path = "../../crates/core/files/tests/hostile/sparse.rs"]
+mod sparse;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    judge::judge_input(input, &judge::XFS_MARK, 0);
+});
