@@ -135,10 +135,25 @@ impl Handle {
     /// Records an error of the backing. The volume fails when errors have lasted for
     /// `retry_time_ns`, without a loss of the backing's link in that time (C8).
     pub(crate) async fn backing_failed(&self, error: Error, retry_time_ns: u64) {
+        let from_ns = self.below.link().map_or(0, |link| link.errors_count_from_ns());
+        self.judge_error(error, retry_time_ns, from_ns).await;
+    }
+
+    /// Records a failed flush of the backing. The volume fails immediately if something was
+    /// written that cannot be written again, also while the backing's link is lost: the next flush
+    /// would succeed, and no client would know of the loss.
+    pub(crate) async fn flush_failed(&self, error: Error) {
+        match self.shared.backing.health.may_have_lost() {
+            true => self.judge_error(error, 0, 0).await,
+            false => self.backing_failed(error, self.shared.settings.retry_time_ns()).await,
+        }
+    }
+
+    /// Lets the volume fail if errors since `from_ns` have lasted for `retry_time_ns`.
+    async fn judge_error(&self, error: Error, retry_time_ns: u64, from_ns: u64) {
         let shared = &self.shared;
         self.lane.turn().await;
         let now = self.lane.now();
-        let from_ns = self.below.link().map_or(0, |link| link.errors_count_from_ns());
         let goes_on = shared.epochs.with(|epochs| {
             let goes_on = epochs.backing_failed(now, retry_time_ns, from_ns);
             if !goes_on {

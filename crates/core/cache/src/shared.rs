@@ -548,12 +548,15 @@ impl Shared {
     /// other clean blocks, so all clean blocks are dropped.
     pub(crate) fn drop_held(&self, entry: &ShardEntry, has_unheld: bool) {
         let (slots, most) = (self.geometry.slots_per_shard(), self.geometry.slice_blocks);
+        if has_unheld {
+            entry.shard.peek(Shard::begin_drop);
+        }
         for first in (0..slots).step_by(most as usize) {
             let slice = first..(first + most).min(slots);
             entry.shard.peek(|shard| shard.drop_held(&self.gauges, slice, has_unheld));
         }
         if has_unheld {
-            entry.shard.peek(Shard::drop_compressed);
+            entry.shard.peek(Shard::end_drop);
         }
     }
 

@@ -20,21 +20,28 @@ const TICK_NS: u64 = 10_000;
 #[derive(Clone)]
 struct Remote {
     ram: Ram,
+    limits: Limits,
     lane: Lane,
     link: Arc<LinkState>,
     /// Whether it may have lost changes since its last flush.
     has_lost: Rc<Cell<bool>>,
+    /// Whether such a loss is reported while the link is lost, too.
+    reports_at_once: Rc<Cell<bool>>,
     /// Whether it answers nothing, although the link is up.
     hangs: Rc<Cell<bool>>,
 }
 
 impl Block for Remote {
     fn limits(&self) -> &Limits {
-        self.ram.limits()
+        &self.limits
     }
 
     async fn run(&self, request: Request) -> Result {
         self.lane.sleep_until(self.lane.now() + TICK_NS).await;
+        let is_reported = self.reports_at_once.get() && matches!(request, Request::Flush);
+        if is_reported && self.has_lost.replace(false) {
+            return Err(Error::new(Kind::Io, "test: changes may be lost"));
+        }
         loop {
             let seen = self.link.changed().seen();
             match () {
@@ -94,8 +101,15 @@ fn scene(link_down: LinkDown) -> Scene {
     let ram = Ram::new(SECTORS, GRAIN);
     let limits = Limits { flush_needed: true, ..ram.limits().clone() };
     let link = Arc::new(LinkState::new(0));
-    let backing =
-        Remote { ram, lane: lane.clone(), link, has_lost: Rc::default(), hangs: Rc::default() };
+    let backing = Remote {
+        ram,
+        limits: limits.clone(),
+        lane: lane.clone(),
+        link,
+        has_lost: Rc::default(),
+        reports_at_once: Rc::default(),
+        hangs: Rc::default(),
+    };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
     let shared = Shared::new(&limits, geometry, settings, 7, memory).expect("mine");
     let cache = Cache::attach(&shared, &lane, Stack::new(&lane, backing.clone()));
@@ -219,9 +233,34 @@ fn with_wait_a_link_that_flaps_fails_no_volume() {
         scene.pass_ns(5 * TICK_NS);
     }
     assert!(!scene.has_failed());
-    scene.pass_ns(RETRY_NS);
+    // The pause after a failed flush has become longer each time.
+    scene.pass_ns(5 * LINK_GRACE_NS);
     assert_eq!(flush.get(), Some(Ok(())));
     assert_eq!(scene.on_backing(3), 5);
+}
+
+/// The loss of written-through changes was reported while the link was lost, when no error counted,
+/// and the next flush was answered as if they were there.
+#[test]
+fn a_loss_of_changes_that_no_memory_holds_fails_the_volume_while_the_link_is_lost() {
+    for policy in [LinkDown::Wait, LinkDown::ServeClean] {
+        let mut scene = scene(policy);
+        assert_eq!(scene.ask(Request::Flush), Ok(()));
+        let through = Changes { write: Some(WriteMode::Through), ..Changes::default() };
+        let cache = scene.cache.clone();
+        assert_eq!(scene.wait(async move { cache.set(&through).await }), Ok(()));
+        assert_eq!(scene.ask(write(3, 5, false)), Ok(()));
+        scene.cut();
+        scene.backing.has_lost.set(true);
+        scene.backing.reports_at_once.set(true);
+        let flush = scene.begin(Request::Flush);
+        scene.pass_ns(LINK_GRACE_NS / 2);
+        assert!(scene.has_failed(), "{policy:?}");
+        scene.mend();
+        scene.pass_ns(RETRY_NS);
+        assert!(matches!(flush.get(), Some(Err(_))), "{policy:?}");
+        assert!(scene.ask(Request::Flush).is_err());
+    }
 }
 
 #[test]

@@ -8,9 +8,13 @@ use stack::{Exit, Failure};
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// Maximum length of the first line of the output, in bytes.
 const SUMMARY_BYTES_MAX: usize = 1 << 20;
+
+/// One map is made at a time: a daemon of many volumes must not hold many outputs.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// A volume whose files are to be mapped.
 pub(crate) struct Call {
@@ -41,9 +45,13 @@ impl Call {
     /// # Errors
     /// It cannot be started, has failed, was killed, or its output is wrong.
     pub(crate) fn run(&self) -> Result<Mapped, Failure> {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         // This also works if the program's file was replaced.
         let mut command = Command::new("/proc/self/exe");
-        command.arg(MAP_FILES).arg(getpid().as_raw_nonzero().to_string()).arg(&self.control);
+        command
+            .args([MAP_FILES, "--"])
+            .arg(getpid().as_raw_nonzero().to_string())
+            .arg(&self.control);
         command.args([&self.volume, &self.rules.to_string(), &self.memory_bytes.to_string()]);
         command.current_dir("/").env_remove("NOTIFY_SOCKET");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -64,16 +72,16 @@ impl Call {
         if !status.success() {
             return Err(failure(format_args!("its process has ended with {status}")));
         }
-        self.parse(&output)
+        self.parse(output)
     }
 
     /// Reads the output of the process.
-    fn parse(&self, output: &[u8]) -> Result<Mapped, Failure> {
+    fn parse(&self, mut output: Vec<u8>) -> Result<Mapped, Failure> {
         let end = output.iter().position(|byte| *byte == b'\n');
         let end = end.filter(|end| *end <= SUMMARY_BYTES_MAX);
         let end = end.ok_or_else(|| failure("its process has printed no summary"))?;
         let summary = serde_json::from_slice(&output[..end]).map_err(failure)?;
-        let bytes = output[end + 1..].to_vec();
+        let bytes = output.split_off(end + 1);
         let list = ClassList::parse(&bytes, self.volume_blocks).map_err(failure)?;
         Ok(Mapped { summary, list, bytes })
     }
@@ -96,11 +104,11 @@ mod tests {
         let list = ClassList { names: vec!["metadata".to_owned()], runs: vec![run] };
         let summary = serde_json::to_vec(&MapSummary::default()).expect("plain data");
         let good = [&summary[..], b"\n", &list.encode()].concat();
-        assert_eq!(call.parse(&good).map(|mapped| mapped.list).ok(), Some(list));
+        assert_eq!(call.parse(good.clone()).map(|mapped| mapped.list).ok(), Some(list));
         for bad in [&b""[..], b"\n", &good[..good.len() - 1], &summary, b"{}\n"] {
-            assert!(call.parse(bad).is_err(), "{}", String::from_utf8_lossy(bad));
+            assert!(call.parse(bad.to_vec()).is_err(), "{}", String::from_utf8_lossy(bad));
         }
         let smaller = Call { volume_blocks: 99, ..call };
-        assert!(smaller.parse(&good).is_err(), "a block beyond the end");
+        assert!(smaller.parse(good).is_err(), "a block beyond the end");
     }
 }

@@ -11,7 +11,8 @@ use cache::{BLOCK_SECTORS, Cache};
 use hints::{FileRules, hints};
 use hotlist::{ClassList, Description};
 use lane::{Event, Lane};
-use stack::{Attached, Failure, Volume};
+use policy::Hints;
+use stack::{Attached, Exit, Failure, Volume};
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -21,6 +22,13 @@ use std::sync::Arc;
 const PAUSE_NS: u64 = 60_000_000_000;
 /// A map takes at most one part in this many of the time.
 const TIME_ONE_IN: u64 = 100;
+
+/// Returns the hints of classes. A large map takes a moment: not on a lane.
+fn hints_of(list: &ClassList, rules: &Rules, blocks: u64) -> Result<Arc<Hints>, String> {
+    // They were checked.
+    let rules = FileRules::new(rules).unwrap_or_default();
+    hints(list, &rules, blocks).map(Arc::new).map_err(|error| error.to_string())
+}
 
 /// The map of a volume's files while the volume is served.
 pub(crate) struct Mapping {
@@ -131,9 +139,13 @@ impl Mapping {
     /// Follows the map of an earlier process, until there is a new one.
     async fn load(&self) {
         let Some((lists, identity)) = self.saved.clone().filter(|_| self.is_on()) else { return };
-        let blocks = self.blocks;
-        match blocking(move || lists.load_classes(&identity, blocks)).await {
-            Ok(Ok(Some(saved))) => self.follow(&saved.list).await,
+        let (blocks, rules) = (self.blocks, self.rules());
+        let load = move || {
+            let saved = lists.load_classes(&identity, blocks)?;
+            saved.map(|saved| hints_of(&saved.list, &rules, blocks)).transpose()
+        };
+        match blocking(load).await {
+            Ok(Ok(Some(hints))) => self.cache.set_hints(Some(hints)).await,
             Ok(Ok(None)) => {}
             Ok(Err(why)) => self.report(Some(why)),
             Err(failure) => self.report(Some(failure.message)),
@@ -180,11 +192,16 @@ impl Mapping {
             rules: self.rules(),
             memory_bytes: self.memory_bytes,
         };
-        let Mapped { summary, list, bytes } = blocking(move || call.run()).await??;
+        let make = move || {
+            let Mapped { summary, list, bytes } = call.run()?;
+            let hints = hints_of(&list, &call.rules, call.volume_blocks);
+            hints.map(|hints| (summary, hints, bytes)).map_err(|why| Failure::new(Exit::Io, why))
+        };
+        let (summary, hints, bytes) = blocking(make).await??;
         if self.has_ended.get() || !self.is_on() {
             return Ok(());
         }
-        self.follow(&list).await;
+        self.cache.set_hints(Some(hints)).await;
         crate::detail!(
             volume = self.name,
             "overdrive: {}: {} files were mapped",
@@ -197,16 +214,6 @@ impl Mapping {
         let why = reason(blocking(move || lists.save_classes(&of, &bytes)).await);
         self.report(why.map(|why| format!("the classes of its blocks cannot be saved ({why})")));
         Ok(())
-    }
-
-    /// Gives classes to the cache.
-    async fn follow(&self, list: &ClassList) {
-        // Both were checked.
-        let rules = FileRules::new(&self.rules.borrow()).unwrap_or_default();
-        match hints(list, &rules, self.blocks) {
-            Ok(hints) => self.cache.set_hints(Some(Arc::new(hints))).await,
-            Err(error) => self.report(Some(error.to_string())),
-        }
     }
 
     /// Reports why there is no new map, once for each reason in a row.

@@ -245,8 +245,9 @@ fn a_read_only_volume_and_less_memory_are_warm_as_far_as_they_can_be() {
     read(&server, 0..1500, 1);
     assert_eq!(server.end().status, 0);
     let server = serve(&home, &image, &["--read-only", "--memory", "1M"]);
-    let cached = warmed(&server);
-    assert!((200..=256).contains(&cached), "{cached}");
+    // Blocks of the start-up list may have left again for those of the list of hot blocks.
+    let (cached, held) = (warmed(&server), counter(&server, "blocks_held"));
+    assert!(cached >= 200 && (200..=256).contains(&held), "{cached}, {held}");
     read(&server, 0..1500, 1);
     assert_eq!(server.end().status, 0);
 }

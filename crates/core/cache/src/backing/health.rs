@@ -331,13 +331,9 @@ impl Health {
         result
     }
 
-    /// Returns the time for which a failed flush is retried: none, if it may have lost data that
-    /// cannot be written again.
-    pub(crate) fn flush_retry_time_ns(&self, retry_time_ns: u64) -> u64 {
-        match self.unkept.load(Ordering::SeqCst) {
-            true => 0,
-            false => retry_time_ns,
-        }
+    /// Whether a failed flush may have lost data that cannot be written again.
+    pub(crate) fn may_have_lost(&self) -> bool {
+        self.unkept.load(Ordering::SeqCst)
     }
 
     /// Returns true once if everything that was written must be written again, because the operator

@@ -158,6 +158,8 @@ impl Parts<'_> {
 fn finish_discard(arena: &Arena, geometry: &Geometry) {
     (0..geometry.ranges_max()).for_each(|number| arena.free_extent(number));
     geometry.live_slots().for_each(|slot| arena.free(slot));
+    // Before the condition is well: compressed blocks may show changes that are lost.
+    arena.drop_pages(geometry);
     arena.note_flushes_mended(arena.flushes_failed());
     arena.note_condition(Condition::Well);
 }

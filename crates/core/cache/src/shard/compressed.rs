@@ -80,8 +80,22 @@ impl Shard {
         shrinks
     }
 
+    /// Drops all compressed blocks, because all clean blocks are about to be dropped, slot by slot.
+    /// Until [`Shard::end_drop`] no block moves to the tier or back into a slot that was visited.
+    pub(crate) fn begin_drop(&mut self) {
+        self.is_dropping = true;
+        self.fills.bar_all();
+        self.drop_compressed();
+    }
+
+    /// Ends the drop of all clean blocks.
+    pub(crate) fn end_drop(&mut self) {
+        self.is_dropping = false;
+        self.drop_compressed();
+    }
+
     /// Drops all compressed blocks: they may differ from the backing.
-    pub(crate) fn drop_compressed(&mut self) {
+    fn drop_compressed(&mut self) {
         self.tier.drop_all();
         self.return_pages();
     }
@@ -157,6 +171,9 @@ impl Shard {
     /// compressed into an empty batch. They are stored or given up by [`Shard::store_compressed`].
     /// Returns the number of evicted blocks.
     pub(crate) fn begin_compression(&mut self, blocks_max: usize, batch: &mut Batch) -> usize {
+        if self.is_dropping {
+            return 0;
+        }
         self.open_tier();
         self.adapt();
         let mut evicted = 0;

@@ -169,6 +169,11 @@ impl Fills {
         }
     }
 
+    /// Prevents the admission of all fills in flight.
+    pub(crate) fn bar_all(&mut self) {
+        self.active.iter_mut().for_each(|fill| fill.keep = false);
+    }
+
     /// Prevents the admission of fills of these blocks, which are written through: data fetched at
     /// the same time may be older or newer.
     pub(crate) fn bar_admission(&mut self, first: u64, blocks: u32) {

@@ -122,6 +122,8 @@ pub(crate) struct Shard {
     compression_due: Arc<AtomicBool>,
     /// Blocks that are stored in the tier again.
     turned: Copies,
+    /// Whether all clean blocks are being dropped.
+    is_dropping: bool,
     retained: RetainedBlocks,
     /// Slots that are dirty in any state.
     dirty: u32,
@@ -180,6 +182,7 @@ impl Shard {
             tier,
             compression_due: Arc::default(),
             turned: Copies::default(),
+            is_dropping: false,
             retained: RetainedBlocks::NONE,
             dirty: 0,
             unanswered: 0,

@@ -311,10 +311,8 @@ async fn flush_backing(handle: &Handle) -> Result {
 /// trusted to be there (C8). Blocks that are still held are written again; if a change is not held,
 /// the volume fails.
 async fn flush_failed(handle: &Handle, error: Error) {
-    let shared = &handle.shared;
-    let retry_time_ns = shared.backing.health.flush_retry_time_ns(shared.settings.retry_time_ns());
     // First: if the volume fails, the blocks that wait again afterwards must not be sent.
-    handle.backing_failed(error, retry_time_ns).await;
+    handle.flush_failed(error).await;
     taint(handle).await;
 }
 
