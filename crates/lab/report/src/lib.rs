@@ -18,4 +18,5 @@ pub mod page;
 pub mod plot;
 mod style;
 pub mod terminal;
+pub mod treemap;
 pub mod words;
