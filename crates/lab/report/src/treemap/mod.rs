@@ -37,7 +37,7 @@ const OUTLINES_MAX: usize = 3;
 
 /// Additional CSS rules of a page with a treemap.
 pub const STYLE: &str = "
-.treemap { position: relative; aspect-ratio: 1.6; overflow: hidden; margin-top: .3rem;
+.treemap { position: relative; aspect-ratio: 1.6; overflow: hidden; margin: .3rem 0 1.5rem;
   border: 1px solid var(--soft); }
 .treemap a { position: absolute; display: block; overflow: hidden; container-type: size; color: var(--ink);
   text-decoration: none; font-size: .75rem; line-height: 1.25; border: 1px solid var(--paper); }
@@ -48,23 +48,23 @@ pub const STYLE: &str = "
   white-space: nowrap; text-overflow: ellipsis;
   background: color-mix(in srgb, var(--paper) 82%, transparent); }
 .treemap span:first-child { font-weight: 600; }
-@container (width < 2.6rem) or (height < 1.1rem) { .treemap span { display: none; } }
-@container (height < 2.2rem) { .treemap span:nth-child(n+2) { display: none; } }
-@container (height < 3.3rem) { .treemap span:nth-child(n+3) { display: none; } }
+@container (width < 4rem) or (height < 1.1rem) { .treemap span { display: none; } }
+@container (width < 6rem) or (height < 2.2rem) { .treemap span:nth-child(n+2) { display: none; } }
+@container (width < 6rem) or (height < 3.3rem) { .treemap span:nth-child(n+3) { display: none; } }
 .swatch { display: inline-block; width: 1.4rem; height: .9rem; flex: none; vertical-align: -.1rem;
   border: 1px solid var(--soft); margin-right: .35rem; }
-.look { --line: 1px; --gap: 7px; --texture: none;
+.look { --line: 1px; --gap: 7px; --texture: none; --thread: color-mix(in srgb, var(--hue) 60%, var(--paper));
   background-image: var(--texture); background-color: color-mix(in srgb, var(--hue) 24%, var(--paper));
   -webkit-print-color-adjust: exact; print-color-adjust: exact; }
 .h0 { --hue: var(--soft); } .h1 { --hue: var(--one); } .h2 { --hue: var(--two); } .h3 { --hue: var(--three); }
 .h4 { --hue: var(--four); } .h5 { --hue: var(--five); } .h6 { --hue: var(--six); }
-.h1, .h2, .h3, .h4 { --stripes: transparent 0 var(--gap), var(--hue) 0 calc(var(--gap) + var(--line)); }
+.h1, .h2, .h3, .h4 { --stripes: transparent 0 var(--gap), var(--thread) 0 calc(var(--gap) + var(--line)); }
 .h1 { --texture: repeating-linear-gradient(45deg, var(--stripes)); }
 .h2 { --texture: repeating-linear-gradient(-45deg, var(--stripes)); }
 .h3 { --texture: repeating-linear-gradient(0deg, var(--stripes)); }
 .h4 { --texture: repeating-linear-gradient(90deg, var(--stripes)); }
-.h5 { --texture: radial-gradient(var(--hue) calc(var(--line) + .4px), transparent 0); background-size: 8px 8px; }
-.h6 { --stripes: transparent 0 var(--gap), var(--hue) 0 calc(var(--gap) + var(--line));
+.h5 { --texture: radial-gradient(var(--thread) calc(var(--line) + .4px), transparent 0); background-size: 8px 8px; }
+.h6 { --stripes: transparent 0 var(--gap), var(--thread) 0 calc(var(--gap) + var(--line));
   --texture: repeating-linear-gradient(45deg, var(--stripes)), repeating-linear-gradient(-45deg, var(--stripes)); }
 .strong { --line: 2.5px; --gap: 4px; }
 .strong.h0 { background-color: color-mix(in srgb, var(--hue) 55%, var(--paper)); }

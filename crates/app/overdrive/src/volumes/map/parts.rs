@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn many_files_make_a_bounded_number_of_parts() {
-        let amounts = examples::many(40, 200);
+        let amounts = examples::many(20, 100);
         let parts = parts(&amounts);
         let all = leaves(&parts);
         assert!((100..=PARTS_MAX).contains(&all.len()), "{}", all.len());

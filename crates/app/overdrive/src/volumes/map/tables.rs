@@ -21,6 +21,7 @@ fn size(bytes: u64) -> String {
 pub(super) fn percent(part: u64, whole: u64) -> String {
     match whole {
         0 => String::new(),
+        _ if part > 0 && part < whole.div_ceil(200) => "<1 %".to_owned(),
         _ => format!("{:.0} %", part as f64 * 100.0 / whole as f64),
     }
 }
@@ -42,8 +43,8 @@ impl Report {
     pub(super) fn print(&self) {
         terminal::print_wrapped(&Line::from(self.sentences().join(" ")), 2);
         self.print_classes();
-        print_paths("directory", &self.amounts.directories);
-        print_paths("file", &self.amounts.files);
+        print_paths("directory", "mostly", &self.amounts.directories);
+        print_paths("file", "class", &self.amounts.files);
     }
 
     /// Returns the summary, in sentences.
@@ -125,18 +126,23 @@ impl Report {
         }
         terminal::print([Line::default()]);
         terminal::print(table.lines(terminal::width()));
+        let missing = table.missing(terminal::width());
+        if !missing.is_empty() {
+            let line = format!("Not shown for lack of room: {}; see --json.", missing.join(", "));
+            terminal::print_wrapped(&line.into(), 2);
+        }
     }
 }
 
 /// Prints those with the most cached blocks.
-fn print_paths(head: &str, all: &[PathAmounts]) {
+fn print_paths(head: &str, class: &str, all: &[PathAmounts]) {
     if all.is_empty() {
         return;
     }
     let columns = vec![
         Column::number("cached"),
         Column::number("share"),
-        Column::text("class", Fit::Whole).left_out(0),
+        Column::text(class, Fit::Whole).left_out(0),
         Column::text(head, Fit::Shorten(PATH_WIDTH_MIN)),
     ];
     let mut table = Table::new(2, columns);
