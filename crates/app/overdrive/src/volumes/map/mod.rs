@@ -1,6 +1,7 @@
 //! `overdrive volume map`: the files of a volume, and how much of each is in the cache.
 
 mod amounts;
+mod during;
 #[cfg(test)]
 mod examples;
 mod json;
@@ -17,6 +18,7 @@ use block::Rules;
 use daemon::control::statistics::{FileClass, FileHints};
 use daemon::control::words::Ask;
 use daemon::{MapSummary, VolumeReader};
+pub(crate) use during::MapDuring;
 use files::{Bounds, Extent, Map, ReadAt, ReadFailed, map_volume};
 use hints::{FileRules, class_list};
 use hotlist::ClassList;

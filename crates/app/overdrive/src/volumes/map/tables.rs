@@ -74,8 +74,8 @@ impl Report {
         let volume = printable(&self.volume);
         if self.memory_bytes == 0 {
             return format!(
-                "{volume} has no cache (memory 0), so nothing of it is in memory; 'overdrive volume \
-                 set {volume} memory=SIZE' gives it one."
+                "{volume} has no cache (memory 0), so nothing of it is in memory; it gets one if it \
+                 is served again with --memory SIZE."
             );
         }
         let cached: u64 = self.amounts.classes.iter().map(|class| class.cached_bytes).sum();
