@@ -10,14 +10,21 @@ pub(super) const SCHEMA: &str = "overdrive.map/1";
 impl Report {
     /// Returns the object with all directories and files that have cached blocks.
     pub(super) fn json(&self) -> Value {
-        self.json_of(usize::MAX)
+        self.json_of(usize::MAX, usize::MAX)
     }
 
-    /// Returns the object with at most this number of directories and of files: those with the
-    /// most cached blocks.
-    pub(super) fn json_of(&self, paths_max: usize) -> Value {
+    /// Returns the object with at most this number of directories and of files, and this number of
+    /// bytes of the paths of each: those with the most cached blocks.
+    pub(super) fn json_of(&self, paths_max: usize, bytes_max: usize) -> Value {
         let amounts = &self.amounts;
-        let paths = |all: &[PathAmounts]| all.iter().take(paths_max).map(path).collect::<Vec<_>>();
+        let paths = |all: &[PathAmounts]| {
+            let mut bytes = 0;
+            let fits = |one: &&PathAmounts| {
+                bytes += one.path.len();
+                bytes <= bytes_max
+            };
+            all.iter().take(paths_max).take_while(fits).map(path).collect::<Vec<_>>()
+        };
         json!({
             "schema": SCHEMA,
             "volume": self.volume,
@@ -84,9 +91,11 @@ mod tests {
 
     #[test]
     fn a_part_has_the_most_cached_and_the_number_of_all() {
-        let part = examples::report().json_of(1);
-        assert_eq!(part["files"].as_array().map(Vec::len), Some(1));
-        assert_eq!(part["files"][0]["path"], "/films/\u{fffd}.mp4");
-        assert_eq!(part["files_total"], 3);
+        let report = examples::report();
+        for part in [report.json_of(1, usize::MAX), report.json_of(3, 20)] {
+            assert_eq!(part["files"].as_array().map(Vec::len), Some(1));
+            assert_eq!(part["files"][0]["path"], "/films/\u{fffd}.mp4");
+            assert_eq!(part["files_total"], 3);
+        }
     }
 }

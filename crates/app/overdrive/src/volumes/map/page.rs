@@ -18,12 +18,15 @@ use std::fmt::Write;
 
 /// Rows of the table of directories, and paths of each kind in the raw data.
 const PATHS_MAX: usize = 50;
+/// Bytes of the paths of each kind in the raw data.
+const RAW_BYTES_MAX: usize = 64 << 10;
 /// Letters of a path in the page. The middle of a longer one is left out.
 const LETTERS_MAX: usize = 300;
 
 const STYLE: &str = "
 .map { margin-top: .4rem; } .map .path { text-align: left; white-space: normal; overflow-wrap: anywhere;
-  min-width: 10rem; }
+  min-width: 10rem; padding-left: 2.2rem; }
+.map td.path .swatch { margin-left: -1.75rem; }
 .map .class { text-align: left; }
 ";
 
@@ -181,7 +184,7 @@ impl Report {
         parts += &section("Directories with all below them", &self.directory_rows());
         parts += &section("Parts of the drawing", &part_rows(&leaves));
         parts += METHOD;
-        let raw = self.json_of(PATHS_MAX);
+        let raw = self.json_of(PATHS_MAX, RAW_BYTES_MAX);
         let page = Page {
             title: &format!("Files in the cache: {}", printable(&self.volume)),
             sub: &format!("overdrive volume map; Overdrive {}", env!("CARGO_PKG_VERSION")),

@@ -54,13 +54,21 @@ impl<'a> ByClass<'a> {
     }
 }
 
+/// A directory that is divided.
+struct Divided<'a> {
+    /// Its children that are parts, the largest first.
+    named: Vec<&'a PathAmounts>,
+    /// Its smaller children.
+    rest: ByClass<'a>,
+}
+
 /// The directories and files of a volume by the directory that contains them.
 struct Division<'a> {
     children: HashMap<u32, Vec<&'a PathAmounts>>,
     /// Bytes of the smallest part with a name.
     least_bytes: u64,
-    /// Directories that are divided, by their numbers, with the children that are parts.
-    divided: HashMap<u32, Vec<&'a PathAmounts>>,
+    /// Directories that are divided, by their numbers.
+    divided: HashMap<u32, Divided<'a>>,
     /// Remainders that are too small for a part.
     small: ByClass<'a>,
 }
@@ -73,7 +81,7 @@ impl<'a> Division<'a> {
                 children.entry(parent).or_default().push(one);
             }
         }
-        let least_bytes = cached_bytes / SMALLEST;
+        let least_bytes = (cached_bytes / SMALLEST).max(1);
         Division { children, least_bytes, divided: HashMap::new(), small: ByClass::default() }
     }
 
@@ -82,18 +90,28 @@ impl<'a> Division<'a> {
         let mut count = parts + 1;
         let mut next = BinaryHeap::from([(root.cached_bytes, number(root))]);
         while let Some((_, directory)) = next.pop() {
-            let children = self.children.get(&directory).into_iter().flatten().copied();
-            let named = children.filter(|child| child.cached_bytes >= self.least_bytes.max(1));
-            let named: Vec<&PathAmounts> = named.collect();
             // One for the rest.
-            if named.is_empty() || count + named.len() + 1 > PARTS_MAX {
-                continue;
-            }
-            count += named.len() + 1;
-            let below = named.iter().filter(|child| matches!(child.owner, Owner::Directory(_)));
+            let room = PARTS_MAX.saturating_sub(count + 1);
+            let Some(divided) = self.divided(directory, room) else { continue };
+            count += divided.named.len() + 1;
+            let is_directory = |child: &&&PathAmounts| matches!(child.owner, Owner::Directory(_));
+            let below = divided.named.iter().filter(is_directory);
             next.extend(below.map(|child| (child.cached_bytes, number(child))));
-            self.divided.insert(directory, named);
+            self.divided.insert(directory, divided);
         }
+    }
+
+    /// Divides a directory into at most this number of parts with names. None: it has none that is
+    /// large enough.
+    fn divided(&mut self, directory: u32, room: usize) -> Option<Divided<'a>> {
+        let mut named = self.children.remove(&directory)?;
+        named.sort_by_key(|child| std::cmp::Reverse(child.cached_bytes));
+        let large = named.partition_point(|child| child.cached_bytes >= self.least_bytes);
+        let mut rest = ByClass::default();
+        for child in named.split_off(large.min(room)) {
+            rest.add(&child.class, child.cached_bytes);
+        }
+        (!named.is_empty()).then_some(Divided { named, rest })
     }
 
     /// Returns the part of a directory or a file.
@@ -107,12 +125,17 @@ impl<'a> Division<'a> {
         if matches!(one.owner, Owner::File(_)) {
             return whole(Content::File(one));
         }
-        let Some(named) = self.divided.remove(&number(one)) else {
+        let Some(Divided { named, mut rest }) = self.divided.remove(&number(one)) else {
             return whole(Content::Directory(one));
         };
-        let rest = self.rest(one, &named);
+        // Blocks of the directory itself.
+        let shown: u64 = named.iter().map(|child| child.cached_bytes).sum();
+        let own = one.cached_bytes.saturating_sub(shown + rest.bytes());
+        if own > 0 {
+            rest.add("directories", own);
+        }
         let mut parts: Vec<Part<'_>> = named.into_iter().map(|child| self.part(child)).collect();
-        if rest.bytes() >= self.least_bytes.max(1) {
+        if rest.bytes() >= self.least_bytes {
             parts.push(Part {
                 content: Content::Rest(one),
                 class: rest.most(),
@@ -124,22 +147,6 @@ impl<'a> Division<'a> {
         }
         let cached_bytes = parts.iter().map(|part| part.cached_bytes).sum();
         Part { parts, cached_bytes, ..whole(Content::Directory(one)) }
-    }
-
-    /// Returns what a divided directory has beside its parts: smaller children, and its own blocks.
-    fn rest(&self, directory: &'a PathAmounts, named: &[&PathAmounts]) -> ByClass<'a> {
-        let mut rest = ByClass::default();
-        for child in self.children.get(&number(directory)).into_iter().flatten() {
-            if child.cached_bytes < self.least_bytes.max(1) {
-                rest.add(&child.class, child.cached_bytes);
-            }
-        }
-        let shown: u64 = named.iter().map(|child| child.cached_bytes).sum();
-        let own = directory.cached_bytes.saturating_sub(shown + rest.bytes());
-        if own > 0 {
-            rest.add("directories", own);
-        }
-        rest
     }
 }
 
@@ -217,6 +224,14 @@ mod tests {
             "small: documents 1",
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_directory_of_more_children_than_parts_has_its_largest_ones_as_parts() {
+        let amounts = examples::many(PARTS_MAX as u32 * 2, 1);
+        let parts = parts(&amounts);
+        let count = leaves(&parts).len();
+        assert!((PARTS_MAX - 3..=PARTS_MAX).contains(&count), "{count}");
     }
 
     #[test]
