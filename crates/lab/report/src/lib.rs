@@ -1,4 +1,4 @@
-//! Reports. Self-contained pages: HTML with plots as SVG, readable without a network and without
+//! Reports. Self-contained pages: HTML with plots as SVG and treemaps, readable without a network and without
 //! scripts. Text for terminals: lines and tables.
 //!
 //! ```text

@@ -172,7 +172,7 @@ fn a_volume_without_a_cache_has_a_map_that_says_so() {
         return;
     }
     let (home, place) = (Home::new(), place());
-    let server = Server::start_in(&home, &make(&place, &FILES), &["--memory", "0"]);
+    let server = Server::start_in(&home, make(&place, &FILES), &["--memory", "0"]);
     let text = server.volume(&["map"]).well().stdout;
     assert!(text.contains("has no cache (memory 0), so nothing of it is in memory"), "{text}");
     assert!(text.contains("4 files in 4 directories (ext4)."), "{text}");

@@ -1,4 +1,4 @@
-//! What the map of a volume shows about the time of a benchmark on its files.
+//! Figures of the map of a volume for the time of a benchmark on its files.
 
 use super::super::{Target, find, mount_points, rows};
 use super::Report;
