@@ -1,5 +1,5 @@
-//! Reports. Self-contained pages: HTML with plots as SVG and treemaps, readable without a network and without
-//! scripts. Text for terminals: lines and tables.
+//! Reports. Self-contained pages: HTML with plots as SVG and treemaps, readable without a network
+//! and without scripts. Text for terminals: lines and tables.
 //!
 //! ```text
 //!   measurements --axis, plot--> SVG --+
