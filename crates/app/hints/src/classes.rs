@@ -57,7 +57,8 @@ fn append(runs: &mut Vec<ClassRun>, mut first: u64, end: u64, class: u8) -> bool
     true
 }
 
-fn class_of(map: &Map, extent: &Extent, rules: &FileRules, memory_bytes: u64) -> u8 {
+/// Returns the number of the class of an extent of this map, for a cache of this size.
+pub fn class_of(map: &Map, extent: &Extent, rules: &FileRules, memory_bytes: u64) -> u8 {
     let Owner::File(number) = extent.owner else {
         return number_of(extent.class.name());
     };

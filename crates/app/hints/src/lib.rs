@@ -11,5 +11,5 @@
 mod classes;
 mod rules;
 
-pub use classes::{class_list, hints, names};
+pub use classes::{class_list, class_of, hints, names};
 pub use rules::{FileFacts, FileRules};

@@ -3,7 +3,7 @@
 use stack::{Exit, Failure};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -30,6 +30,24 @@ impl PageFile {
     /// # Errors
     /// It cannot be written, or it is an input.
     pub(crate) fn open(path: &Path, inputs: &[PathBuf]) -> Result<PageFile, Failure> {
+        // A new file gets these permissions less the user's mask; an existing file keeps its own.
+        PageFile::open_with(path, inputs, |existing| existing.unwrap_or(0o666))
+    }
+
+    /// Opens a page that only this user can read, also if it replaces a file that others can read.
+    ///
+    /// # Errors
+    /// As [`PageFile::open`].
+    pub(crate) fn open_private(path: &Path, inputs: &[PathBuf]) -> Result<PageFile, Failure> {
+        PageFile::open_with(path, inputs, |existing| existing.map_or(0o600, |mode| mode & 0o600))
+    }
+
+    /// Opens a page with the mode that this function returns for that of an existing file.
+    fn open_with(
+        path: &Path,
+        inputs: &[PathBuf],
+        mode: fn(Option<u32>) -> u32,
+    ) -> Result<PageFile, Failure> {
         let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
         let is_input =
             identity(path).and_then(|own| inputs.iter().find(|input| identity(input) == Some(own)));
@@ -37,7 +55,7 @@ impl PageFile {
             let what = "this command uses it as input; name another file";
             return Err(Failure::new(Exit::Usage, format!("{}: {what}", path.display())));
         }
-        let into = into(path).map_err(|error| failure(path, &error))?;
+        let into = into(path, mode).map_err(|error| failure(path, &error))?;
         Ok(PageFile { path: path.to_owned(), into })
     }
 
@@ -56,9 +74,8 @@ impl PageFile {
     }
 }
 
-fn into(path: &Path) -> std::io::Result<Into> {
-    // A new file gets these permissions less the user's mask; an existing file keeps its own.
-    let (mut place, mut mode, mut itself) = (path.to_owned(), 0o666, None);
+fn into(path: &Path, mode: fn(Option<u32>) -> u32) -> std::io::Result<Into> {
+    let (mut place, mut existing, mut itself) = (path.to_owned(), None, None);
     match path.metadata() {
         Ok(_) => {
             let file = OpenOptions::new().write(true).open(path)?;
@@ -72,7 +89,7 @@ fn into(path: &Path) -> std::io::Result<Into> {
             }
             // A link stays a link: its target is replaced.
             place = path.canonicalize()?;
-            mode = data.permissions().mode() & 0o7777;
+            existing = Some(data.permissions().mode() & 0o7777);
             itself = Some(file);
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -81,6 +98,7 @@ fn into(path: &Path) -> std::io::Result<Into> {
     if place.file_name().is_none() {
         return Err(ErrorKind::IsADirectory.into());
     }
+    let mode = mode(existing);
     let beside = place.parent().filter(|parent| !parent.as_os_str().is_empty());
     let file = tempfile::Builder::new()
         .prefix(".overdrive-")
@@ -92,7 +110,8 @@ fn into(path: &Path) -> std::io::Result<Into> {
         (Err(_), Some(itself)) => Ok(Into::Itself(itself)),
         // The error names the requested file, not a temporary one next to it.
         (Err(_), None) => {
-            OpenOptions::new().write(true).create_new(true).open(place).map(Into::Itself)
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true).mode(mode).open(place).map(Into::Itself)
         }
     }
 }
@@ -138,6 +157,24 @@ mod tests {
         assert_eq!(mode & 0o777, 0o640);
         assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
         assert_eq!(names(home.path()).len(), 2);
+    }
+
+    #[test]
+    fn a_private_page_can_be_read_by_its_owner_only() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("page.html");
+        let mode = || fs::metadata(&path).expect("there").permissions().mode() & 0o777;
+        let write = || {
+            PageFile::open_private(&path, &[])
+                .expect("it can be written")
+                .write("x")
+                .expect("room");
+        };
+        write();
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("owned");
+        write();
+        assert_eq!(mode(), 0o600);
     }
 
     #[test]

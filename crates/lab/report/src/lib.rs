@@ -1,5 +1,5 @@
-//! Reports. Self-contained pages: HTML with plots as SVG, readable without a network and without
-//! scripts. Text for terminals: lines and tables.
+//! Reports. Self-contained pages: HTML with plots as SVG and treemaps, readable without a network
+//! and without scripts. Text for terminals: lines and tables.
 //!
 //! ```text
 //!   measurements --axis, plot--> SVG --+
@@ -18,4 +18,5 @@ pub mod page;
 pub mod plot;
 mod style;
 pub mod terminal;
+pub mod treemap;
 pub mod words;

@@ -3,6 +3,7 @@
 use super::live::SEED;
 use super::{Arguments, incomplete, plan};
 use crate::progress::Stages;
+use crate::volumes::MapDuring;
 use crate::watch::Watch;
 use rigs::tree::{FileBench, LoadTime, Wanted, size_of_file_system};
 use stack::{Exit, Failure};
@@ -104,15 +105,17 @@ pub(super) fn run(
 ) -> Result<(Outcome, Result<(), Failure>), Failure> {
     check(arguments)?;
     let plan = plan_of(arguments, directory)?;
+    let map = MapDuring::start(directory);
     // Before the folder is made, so that it is removed after a signal.
     let mut watch = Watch::new(Stages::with_time_left())?;
-    let (outcome, ended) = if plan.suite.time_ns > 0 {
+    let (mut outcome, ended) = if plan.suite.time_ns > 0 {
         copy(arguments, directory, &plan, &mut watch)?
     } else {
         let (outcome, ended) = LoadTime::open(directory, &plan)?.run(&mut watch);
         (outcome, ended.map_err(|halt| incomplete::failure(&plan, &halt)))
     };
     watch.finish();
+    outcome.method.extend(map.map(MapDuring::end));
     Ok((outcome, ended))
 }
 

@@ -21,6 +21,7 @@ use clap::Subcommand;
 use daemon::control::losses::Losses;
 use daemon::control::words::{Ask, Row};
 use daemon::control::{Daemon, Roll, call_roll};
+pub(crate) use map::MapDuring;
 use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -103,11 +104,16 @@ fn roll(control: Option<&PathBuf>) -> Result<Roll, Failure> {
     Ok(Roll { answered: vec![(daemon, rows)], silent: Vec::new() })
 }
 
+/// The directory of root's daemons.
+const ROOT_RUNTIME: &str = "/run/overdrive";
+
 fn no_daemon() -> Failure {
     let runtime = daemon::runtime_directory();
+    // The directory of root's daemons, which other users cannot list.
+    let is_of_root = runtime != Path::new(ROOT_RUNTIME) && Path::new(ROOT_RUNTIME).exists();
+    let user = if is_of_root { "its user: for a daemon of root, with sudo" } else { "its user" };
     let message = format!(
-        "no daemon of this user runs ({}); start one with 'overdrive serve', or run this as its \
-         user",
+        "no daemon of this user runs ({}); start one with 'overdrive serve', or run this as {user}",
         runtime.join("daemons").display()
     );
     Failure::new(Exit::NoDaemon, message)

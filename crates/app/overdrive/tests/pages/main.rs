@@ -47,7 +47,36 @@ fn written(directory: &Path) -> Vec<PathBuf> {
         assert!(output.status.success(), "{name}: {said}");
         directory.join(name)
     };
-    PAGES.iter().map(write).collect()
+    PAGES.iter().map(write).chain([written_map(directory)]).collect()
+}
+
+/// Writes the page on the files of a served volume into a directory.
+fn written_map(directory: &Path) -> PathBuf {
+    let (contents, image) = (directory.join("contents"), directory.join("disk.img"));
+    for (number, name) in ["film.mp4", "box.mbox", "letter.odt", "a & <b>.jpg"].iter().enumerate() {
+        let below = contents.join(format!("directory-{number}"));
+        std::fs::create_dir_all(&below).expect("made");
+        std::fs::write(below.join(name), vec![1; (number + 1) << 20]).expect("written");
+    }
+    let file = std::fs::File::create(&image).expect("a file");
+    file.set_len(64 << 20).expect("it grows");
+    let run = |command: &mut Command| {
+        let output = command.output().expect("the command runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(Command::new("mkfs.ext4").args(["-q", "-F", "-d"]).args([&contents, &image]));
+    let program = env!("CARGO_BIN_EXE_overdrive");
+    let steps = format!(
+        "nbdcopy \"$uri\" null: && \"{program}\" volume map db --report map.html >/dev/null"
+    );
+    let mut serve = Command::new(program);
+    serve.arg("serve").arg(&image).args(["--name", "db", "--memory", "64M", "--files", "auto"]);
+    serve.args(["--run", &steps]).current_dir(directory);
+    for variable in ["XDG_RUNTIME_DIR", "XDG_STATE_HOME"] {
+        serve.env(variable, directory);
+    }
+    run(&mut serve);
+    directory.join("map.html")
 }
 
 /// Returns the forbidden actions of a page.
@@ -98,7 +127,10 @@ fn wrong(browser: &mut Browser, page: &Path) -> Vec<String> {
         wrong.push("it cannot be printed".to_owned());
     }
     let schema = browser.value("JSON.parse(document.getElementById('raw').textContent).schema");
-    if !schema.as_str().is_some_and(|schema| schema.starts_with("overdrive.bench")) {
+    let is_known = |schema: &str| {
+        ["overdrive.bench", "overdrive.map"].iter().any(|known| schema.starts_with(known))
+    };
+    if !schema.as_str().is_some_and(is_known) {
         wrong.push(format!("its data are of {schema}"));
     }
     wrong

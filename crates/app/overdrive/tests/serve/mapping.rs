@@ -5,6 +5,7 @@ use crate::common::{Server, have, image, place, run, wait_until};
 use crate::home::Home;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -79,12 +80,19 @@ fn the_files_in_the_cache_are_shown_by_class_directory_and_name() {
     for (path, bytes) in [("/mail/box.mbox", 2 * MIB), ("/readme.txt", 4096)] {
         let file = find(&full["files"], "path", path);
         assert_eq!((&file["bytes"], &file["cached_bytes"]), (&bytes.into(), &bytes.into()));
+        assert_eq!(file["uncached_bytes"], 0);
     }
+    assert_eq!(find(&full["files"], "path", "/mail/box.mbox")["class"], "databases");
     let mail = find(&full["directories"], "path", "/mail");
     assert!(mail["cached_bytes"].as_u64() >= Some(2 << 20), "{mail}");
     let metadata = find(&full["classes"], "class", "metadata");
     assert!(metadata["misses"].as_u64() > Some(0), "{metadata}");
-    let text = server.volume(&["map"]).well().stdout;
+    let page = place.path().join("page.html");
+    let text = server.volume(&["map", "--report", page.to_str().expect("text")]).well().stdout;
+    let mode = fs::metadata(&page).expect("written").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "names of files are private");
+    let page = fs::read_to_string(&page).expect("ours");
+    assert!(page.contains("title=\"/mail/box.mbox: 2 MiB of 2 MiB in the cache, databases\""));
     for words in ["4 files in 4 directories (ext4)", "/mail/box.mbox", "databases"] {
         assert!(text.contains(words), "no '{words}' in {text}");
     }
@@ -153,4 +161,22 @@ fn contents_that_no_reader_knows_are_unknown() {
     let classes = map["classes"].as_array().expect("a list");
     assert_eq!((classes.len(), &classes[0]["class"]), (1, &"unknown".into()));
     assert_eq!(classes[0]["bytes"], 8 * MIB);
+    let text = server.volume(&["map"]).well().stdout;
+    let words = "No file system that can be read was found, only: unknown.";
+    assert!(text.contains(words), "{text}");
+}
+
+#[test]
+fn a_volume_without_a_cache_has_a_map_that_says_so() {
+    if !have(&["mkfs.ext4"]) {
+        return;
+    }
+    let (home, place) = (Home::new(), place());
+    let server = Server::start_in(&home, make(&place, &FILES), &["--memory", "0"]);
+    let text = server.volume(&["map"]).well().stdout;
+    assert!(text.contains("has no cache (memory 0), so nothing of it is in memory"), "{text}");
+    assert!(text.contains("4 files in 4 directories (ext4)."), "{text}");
+    let map = map(&server);
+    assert_eq!((&map["files"], &map["memory_bytes"]), (&Value::Array(Vec::new()), &0.into()));
+    assert_eq!(map["classes"][0]["cached_bytes"], 0);
 }

@@ -1,19 +1,27 @@
 //! `overdrive volume map`: the files of a volume, and how much of each is in the cache.
 
 mod amounts;
+mod during;
+#[cfg(test)]
+mod examples;
+mod json;
+mod page;
+mod parts;
 mod tables;
+mod totals;
 
-use super::find;
+use super::{Target, find};
+use crate::page_file::PageFile;
 use crate::progress::Stages;
-use amounts::{Amounts, ClassAmounts, PathAmounts};
+use amounts::Amounts;
 use block::Rules;
 use daemon::control::statistics::{FileClass, FileHints};
 use daemon::control::words::Ask;
 use daemon::{MapSummary, VolumeReader};
-use files::{Bounds, Map, ReadAt, ReadFailed, map_volume};
+pub(crate) use during::MapDuring;
+use files::{Bounds, Extent, Map, ReadAt, ReadFailed, map_volume};
 use hints::{FileRules, class_list};
 use hotlist::ClassList;
-use serde_json::{Value, json};
 use stack::Failure;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,6 +34,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// unknown. Hits and saved time are known for volumes with --files auto. Examples:
 ///   overdrive volume map db
 ///   overdrive volume map db --json | jq '.classes[]'
+///   overdrive volume map db --report db.html
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Options {
@@ -34,6 +43,9 @@ pub(super) struct Options {
     /// Print one JSON object, with all directories and files that have cached blocks.
     #[arg(long)]
     json: bool,
+    /// Also write a page with a treemap, which only this user can read: it has names of files.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
 }
 
 /// The map of a volume with its amounts.
@@ -68,20 +80,28 @@ impl ReadAt for Watched<'_> {
 }
 
 pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
-    let report = Report::make(control, options.name.as_deref())?;
+    let mut target = find(control, options.name.as_deref())?;
+    // Checked before the volume is read.
+    let backing = PathBuf::from(stack::below_limits(&target.row.backing));
+    let page = options.report.as_deref();
+    let page = page.map(|path| PageFile::open_private(path, &[backing])).transpose()?;
+    let report = Report::make(&mut target)?;
     if options.json {
         daemon::say!("{}", report.json());
     } else {
         report.print();
     }
+    if let Some(page) = page {
+        page.write(&report.page())?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 impl Report {
-    fn make(control: Option<&PathBuf>, name: Option<&str>) -> Result<Report, Failure> {
-        let mut target = find(control, name)?;
+    fn make(target: &mut Target) -> Result<Report, Failure> {
         let (volume, size_bytes) = (target.row.name.clone(), target.row.size_bytes);
-        let held = match target.row.memory_bytes {
+        let memory_bytes = target.row.memory_bytes;
+        let held = match memory_bytes {
             0 => ClassList::default(),
             _ => target.daemon.held(&volume)?,
         };
@@ -90,12 +110,12 @@ impl Report {
         let rules = serde_json::from_value::<Rules>(shown["stack"]["cache"]["rules"].clone());
         let rules = FileRules::new(&rules.unwrap_or_default()).unwrap_or_default();
         let map = map_of(&mut target.daemon, &volume, size_bytes);
-        let classes = class_list(&map, &rules, target.row.memory_bytes);
-        let blocks = size_bytes / 4096;
+        let classes = class_list(&map, &rules, memory_bytes);
+        let class_of = |extent: &Extent| hints::class_of(&map, extent, &rules, memory_bytes);
         Ok(Report {
             summary: MapSummary::of(&map),
-            amounts: Amounts::of(&map, &classes, &held, blocks),
-            memory_bytes: target.row.memory_bytes,
+            amounts: Amounts::of(&map, &classes, &held, size_bytes / 4096, class_of),
+            memory_bytes,
             hints: target.daemon.statistics(&volume)?.files,
             volume,
         })
@@ -104,39 +124,6 @@ impl Report {
     fn figures(&self, class: &str) -> Option<&FileClass> {
         let classes = self.hints.iter().flat_map(|hints| &hints.classes);
         classes.into_iter().find(|one| one.class == class)
-    }
-
-    fn json(&self) -> Value {
-        let class = |one: &ClassAmounts| {
-            let figures = self.figures(&one.class);
-            json!({
-                "class": one.class,
-                "bytes": one.bytes,
-                "cached_bytes": one.cached_bytes,
-                "dirty_bytes": one.dirty_bytes,
-                "hits": figures.map(|figures| figures.hits),
-                "misses": figures.map(|figures| figures.misses),
-                "time_saved_ns": figures.map(|figures| figures.time_saved_ns),
-            })
-        };
-        let path = |one: &PathAmounts| {
-            json!({
-                "path": String::from_utf8_lossy(&one.path),
-                "bytes": one.bytes,
-                "cached_bytes": one.cached_bytes,
-            })
-        };
-        let paths = |all: &[PathAmounts]| all.iter().map(path).collect::<Vec<_>>();
-        json!({
-            "schema": "overdrive.map/1",
-            "volume": self.volume,
-            "memory_bytes": self.memory_bytes,
-            "followed": self.hints.as_ref().map(|hints| hints.followed),
-            "map": self.summary,
-            "classes": self.amounts.classes.iter().map(class).collect::<Vec<_>>(),
-            "directories": paths(&self.amounts.directories),
-            "files": paths(&self.amounts.files),
-        })
     }
 }
 

@@ -10,15 +10,18 @@ use report::terminal::{Column, Fit, Line, Table};
 
 /// Rows of the tables of directories and of files.
 const ROWS_MAX: usize = 10;
+/// Minimum width of paths.
+const PATH_WIDTH_MIN: usize = 24;
 
 fn size(bytes: u64) -> String {
     Size(bytes).to_string()
 }
 
 /// Returns a part in percent of a whole.
-fn percent(part: u64, whole: u64) -> String {
+pub(super) fn percent(part: u64, whole: u64) -> String {
     match whole {
         0 => String::new(),
+        _ if part > 0 && part < whole.div_ceil(200) => "<1 %".to_owned(),
         _ => format!("{:.0} %", part as f64 * 100.0 / whole as f64),
     }
 }
@@ -38,48 +41,73 @@ fn words(system: &MappedSystem) -> String {
 impl Report {
     /// Prints all tables.
     pub(super) fn print(&self) {
-        terminal::print_wrapped(&Line::from(self.sentence()), 2);
+        terminal::print_wrapped(&Line::from(self.sentences().join(" ")), 2);
         self.print_classes();
-        print_paths("directory", &self.amounts.directories);
-        print_paths("file", &self.amounts.files);
+        print_paths("directory", "mostly", &self.amounts.directories);
+        print_paths("file", "class", &self.amounts.files);
     }
 
-    fn sentence(&self) -> String {
-        let cached: u64 = self.amounts.classes.iter().map(|class| class.cached_bytes).sum();
-        let systems: Vec<String> = self.summary.systems.iter().map(words).collect();
-        let mut sentence = format!(
-            "{}: {} of {} in the cache; {} files in {} directories ({})",
-            printable(&self.volume),
-            size(cached),
-            size(self.memory_bytes),
-            self.summary.files,
-            self.summary.directories,
-            systems.join("; ")
-        );
+    /// Returns the summary, in sentences.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let mut sentences = vec![self.amount(), self.contents()];
         if self.summary.is_incomplete {
-            sentence.push_str(
-                "; a part of the volume was left out, because the map reached its \
-                               limit of work or memory",
+            sentences.push(
+                "A part of the volume was left out, because the map reached its limit of work or \
+                 memory."
+                    .to_owned(),
             );
         }
-        match &self.hints {
-            None => sentence.push_str(
-                "; the cache does not use the map ('overdrive volume set \
-                                       files=auto')",
-            ),
+        let about_hints = match &self.hints {
+            _ if self.memory_bytes == 0 => None,
+            None => Some("The cache does not use the map ('overdrive volume set files=auto')."),
             Some(hints) if !hints.followed => {
-                sentence
-                    .push_str("; the cache does not follow the map now, because that costs hits");
+                Some("The cache does not follow the map now, because that costs hits.")
             }
-            Some(_) => {}
+            Some(_) => None,
+        };
+        sentences.extend(about_hints.map(str::to_owned));
+        sentences
+    }
+
+    /// Returns the sentence on the cache.
+    fn amount(&self) -> String {
+        let volume = printable(&self.volume);
+        if self.memory_bytes == 0 {
+            return format!(
+                "{volume} has no cache (memory 0), so nothing of it is in memory; it gets one if it \
+                 is served again with --memory SIZE."
+            );
         }
-        sentence
+        let cached: u64 = self.amounts.classes.iter().map(|class| class.cached_bytes).sum();
+        format!("{volume}: {} of {} in the cache.", size(cached), size(self.memory_bytes))
+    }
+
+    /// Returns the sentence on the contents of the volume.
+    fn contents(&self) -> String {
+        let systems = &self.summary.systems;
+        let words: Vec<String> = systems.iter().map(words).collect();
+        let words = words.join("; ");
+        if systems.is_empty() {
+            return "No file system was found on the volume, so its files are unknown.".to_owned();
+        }
+        if !systems.iter().any(|system| system.is_read) {
+            return format!("No file system that can be read was found, only: {words}.");
+        }
+        let (files, directories) = (self.summary.files, self.summary.directories);
+        format!("{files} files in {directories} directories ({words}).")
     }
 
     fn print_classes(&self) {
-        let mut columns = vec![Column::text("class", Fit::Whole)];
-        let heads = ["volume", "cached", "share", "dirty", "hits", "misses", "saved"];
-        columns.extend(heads.map(Column::number));
+        let columns = vec![
+            Column::text("class", Fit::Whole),
+            Column::number("volume").left_out(2),
+            Column::number("cached"),
+            Column::number("share"),
+            Column::number("dirty").left_out(0),
+            Column::number("hits"),
+            Column::number("misses").left_out(1),
+            Column::number("saved"),
+        ];
         let mut table = Table::new(2, columns);
         for class in &self.amounts.classes {
             let figures = self.figures(&class.class);
@@ -97,26 +125,37 @@ impl Report {
             table.push(row.into_iter().map(Into::into).collect());
         }
         terminal::print([Line::default()]);
-        terminal::print(table.narrowed(terminal::width()));
+        terminal::print(table.lines(terminal::width()));
+        let missing = table.missing(terminal::width());
+        if !missing.is_empty() {
+            let line = format!("Not shown for lack of room: {}; see --json.", missing.join(", "));
+            terminal::print_wrapped(&line.into(), 2);
+        }
     }
 }
 
 /// Prints those with the most cached blocks.
-fn print_paths(head: &str, all: &[PathAmounts]) {
+fn print_paths(head: &str, class: &str, all: &[PathAmounts]) {
     if all.is_empty() {
         return;
     }
-    let columns =
-        vec![Column::number("cached"), Column::number("share"), Column::text(head, Fit::Whole)];
+    let columns = vec![
+        Column::number("cached"),
+        Column::number("share"),
+        Column::text(class, Fit::Whole).left_out(0),
+        Column::text(head, Fit::Shorten(PATH_WIDTH_MIN)),
+    ];
     let mut table = Table::new(2, columns);
     for one in all.iter().take(ROWS_MAX) {
         let path = printable(&String::from_utf8_lossy(&one.path)).into_owned();
-        let row = [size(one.cached_bytes), percent(one.cached_bytes, one.bytes), path];
+        let volume_bytes = one.cached_bytes + one.uncached_bytes;
+        let share = percent(one.cached_bytes, volume_bytes);
+        let row = [size(one.cached_bytes), share, one.class.clone(), path];
         table.push(row.into_iter().map(Into::into).collect());
     }
     if all.len() > ROWS_MAX {
         table.push_note(Line::from(format!("{} more: --json", all.len() - ROWS_MAX)));
     }
     terminal::print([Line::default()]);
-    terminal::print(table.narrowed(terminal::width()));
+    terminal::print(table.lines(terminal::width()));
 }

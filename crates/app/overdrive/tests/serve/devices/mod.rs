@@ -9,6 +9,7 @@ mod killed;
 mod lifecycle;
 mod loads;
 mod lost;
+mod mapped;
 mod mounting;
 mod races;
 mod refused;
