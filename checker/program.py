@@ -145,9 +145,22 @@ class Program:
             os.unlink(self.socket)
 
     def log_tail(self, lines=15):
-        """Returns the last lines that the program has printed."""
-        with open(self.log_path, errors="replace") as file:
-            return file.read().splitlines()[-lines:]
+        """Returns the last lines that the program and a device's daemon have printed."""
+        found = []
+        logs = os.path.join(self.runtime, "overdrive", "logs", "*")
+        for path in [self.log_path, *glob.glob(logs)]:
+            with contextlib.suppress(OSError), open(path, errors="replace") as file:
+                found += _without_repeats(file.read().splitlines())[-lines:]
+        return found
+
+
+def _without_repeats(lines):
+    """Returns the lines, and each of those that follow themselves or the second before only once."""
+    found = []
+    for line in lines:
+        if line not in found[-2:]:
+            found.append(line)
+    return found
 
 
 def _send(process, sign):

@@ -3,7 +3,8 @@
 //! ```text
 //!   old program   opens itself, names the descriptor in the environment, executes the new one
 //!   new program   serves: closes it.   Cannot start: executes it, with its former arguments
-//!   old program   serves again, and reports the reason to 'overdrive upgrade'
+//!   old program   serves again, and reports the reason to 'overdrive upgrade'. Cannot reach a
+//!                 backing just now: executes itself again after a pause
 //! ```
 //!
 //! These values are those of `exec_values.rs`.
@@ -21,6 +22,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// `PID:DESCRIPTOR` of the former program, ...
 const FORMER: &str = "OVERDRIVE_FORMER";
@@ -31,6 +33,13 @@ const UNDONE: &str = "OVERDRIVE_UNDONE";
 /// `PID:PATH` of the program that the last upgrade has executed. The next upgrade executes the same
 /// path, even if the running program has no path any more.
 const PROGRAM: &str = "OVERDRIVE_PROGRAM";
+
+/// `PID:COUNT`: attempts of a program to serve again after an upgrade that was undone.
+const ATTEMPTS: &str = "OVERDRIVE_ATTEMPTS";
+/// The pause after the first attempt. Each further one doubles it.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// The longest pause: well below the time for which requests wait.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// The kernel's suffix to the path of a program whose file was removed or replaced.
 const REPLACED: &str = " (deleted)";
@@ -46,7 +55,7 @@ fn program_with(
 ) -> Command {
     let mut command = Command::new(program.as_ref());
     command.args(arguments);
-    for name in [FORMER, ARGUMENTS, UNDONE, PROGRAM, broker::SOCKET] {
+    for name in [FORMER, ARGUMENTS, UNDONE, PROGRAM, ATTEMPTS, broker::SOCKET] {
         command.env_remove(name);
     }
     // The next program of this process is confined from its start.
@@ -101,6 +110,36 @@ pub fn resume_former(exit: Exit, message: &str) {
     }
     let error = command.exec();
     crate::complain!("overdrive: the former program cannot be executed: {error}");
+}
+
+/// Executes this program again after a pause, if it continues after an upgrade that was undone and
+/// cannot start for a reason that may pass: users of its volumes wait, and nobody else would restart
+/// it. Returns otherwise, or if a signal requests the end.
+pub fn resume_again(exit: Exit, message: &str) {
+    let Some(undone) = read_variable(UNDONE) else { return };
+    if exit.is_lasting() {
+        return;
+    }
+    let attempts = read_variable(ATTEMPTS).and_then(|count| count.parse().ok()).unwrap_or(0u32);
+    if attempts == 0 {
+        crate::complain!("overdrive: {message}; trying again until it can be served");
+    }
+    let Ok(signals) = host::signals() else { return };
+    if host::is_stopped_within(&signals, pause_after(attempts)) {
+        return;
+    }
+    let mut command = program_with("/proc/self/exe", own_arguments());
+    set_variable(&mut command, UNDONE, &undone);
+    set_variable(&mut command, ATTEMPTS, &attempts.saturating_add(1).to_string());
+    if let Some(program) = read_variable(PROGRAM) {
+        set_variable(&mut command, PROGRAM, &program);
+    }
+    let error = command.exec();
+    crate::complain!("overdrive: the program cannot be executed again: {error}");
+}
+
+fn pause_after(attempts: u32) -> Duration {
+    (PAUSE_MIN * (1 << attempts.min(16))).min(PAUSE_MAX)
 }
 
 /// Replaces this program with another one, which can return to this one. Returns if neither can be

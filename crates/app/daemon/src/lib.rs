@@ -53,7 +53,7 @@ pub use device::{
     DEVICE_CALL, DEVICES, Orphan, WaitingVolume, check_name, device_call, orphan, run_broker,
     sweep_faces, waiting_volumes,
 };
-pub use former::{find_former, program_path, program_to_upgrade_to, resume_former};
+pub use former::{find_former, program_path, program_to_upgrade_to, resume_again, resume_former};
 pub use front::find_inherited;
 pub use log_level::LOG_LEVEL;
 pub use mapping::{MAP_FILES, MapSummary, MappedSystem, VolumeReader, map_files};

@@ -141,6 +141,7 @@ fn main() -> ExitCode {
     };
     let status = result.unwrap_or_else(|failure| {
         daemon::resume_former(failure.exit, &failure.message);
+        daemon::resume_again(failure.exit, &failure.message);
         print_failure(&failure)
     });
     match daemon::console::check_output() {

@@ -30,6 +30,13 @@ impl Exit {
         let all = [Negative, Usage, NoDaemon, Permission, Busy, Io, Integrity];
         all.into_iter().find(|exit| *exit as u8 == number).unwrap_or(Io)
     }
+
+    /// Whether another start with the same arguments would be refused as well, as in the service
+    /// units. Other refusals may pass without an operator: a server that cannot be reached comes
+    /// back.
+    pub fn is_lasting(self) -> bool {
+        matches!(self, Exit::Usage | Exit::Permission | Exit::Busy | Exit::Integrity)
+    }
 }
 
 /// Reason why a command ends.

@@ -88,7 +88,7 @@ pub use probe::{Alignment, Direct};
 pub use resident::resident_bytes;
 pub use retransmission::limit_retransmission_pauses;
 pub use shrink_guard::ShrinkGuard;
-pub use signals::{ignore_file_size_signal, make_ordinary, signals};
+pub use signals::{ignore_file_size_signal, is_stopped_within, make_ordinary, signals};
 pub use signatures::{Found, Kind, Mark, Signature, detect, signatures};
 
 /// An open file for operations: reference-counted, because operations in flight keep it open.

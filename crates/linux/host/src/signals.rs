@@ -2,12 +2,14 @@
 #![allow(unsafe_code)]
 
 use crate::File;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn stopping() -> libc::sigset_t {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
@@ -40,6 +42,14 @@ pub fn signals() -> io::Result<File> {
     }
     // SAFETY: a new descriptor without another owner.
     Ok(Arc::new(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+}
+
+/// Waits for this time. True: one of the [`signals`] has requested the end, and can be read.
+pub fn is_stopped_within(signals: &File, pause: Duration) -> bool {
+    let mut polled = [PollFd::new(signals, PollFlags::IN)];
+    let timeout =
+        Timespec { tv_sec: pause.as_secs().cast_signed(), tv_nsec: pause.subsec_nanos().into() };
+    matches!(poll(&mut polled, Some(&timeout)), Ok(1..))
 }
 
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) fail (EFBIG), instead of ending the

@@ -236,6 +236,7 @@ impl Devices {
         let (volume, valve, keys) = (volume.to_owned(), valve.clone(), keys.to_owned());
         let device = Device { volume, kernel_side, is_attached: false, last, valve, keys };
         self.list.borrow_mut().push(device);
+        self.is_attaching.set(true);
     }
 
     /// Returns the runtime directory.
@@ -293,7 +294,6 @@ impl Devices {
     /// # Errors
     /// One cannot be made; those before it stay.
     pub(crate) async fn attach(&self) -> Result<(), Failure> {
-        self.is_attaching.set(true);
         let attached = self.attach_all().await;
         self.is_attaching.set(false);
         self.attached.notify();
@@ -354,7 +354,7 @@ impl Devices {
 
     /// Waits until no device is being made. A half-made device would be mistaken for a missing one,
     /// and it can only be completed while its volume is served.
-    async fn wait_until_made(&self) {
+    pub(crate) async fn wait_until_made(&self) {
         loop {
             let seen = self.attached.seen();
             if !self.is_attaching.get() {

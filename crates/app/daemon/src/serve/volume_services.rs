@@ -206,6 +206,7 @@ impl VolumeServices {
         let spec = |one: &Rc<VolumeService>| (one.name.clone(), one.volume.spec().clone());
         let served: Vec<_> = self.list.borrow().iter().map(spec).collect();
         let (file, tls) = (self.configured.file.clone(), self.configured.tls.clone());
+        self.devices.wait_until_made().await;
         let devices = self.devices.attached();
         if broker::present().is_some()
             && let Some(volume) = self.devices.removed_elsewhere()

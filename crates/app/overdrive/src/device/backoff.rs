@@ -1,5 +1,6 @@
 //! Restarts of a daemon that has ended: when, and when not.
 
+use stack::Exit;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -12,9 +13,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Number of ends in a row with the same status, before anything was served, after which the daemon
 /// is not restarted.
 const REFUSALS_MAX: u32 = 5;
-/// Statuses of refusals that another start would repeat, as in the service units. Other refusals
-/// may pass without an operator: a server that cannot be reached comes back.
-const LASTING: [i32; 4] = [2, 4, 5, 7];
 
 /// The end of a daemon.
 pub(super) struct End {
@@ -57,7 +55,7 @@ impl Backoff {
                 return Next::End(code);
             }
             let (count, last) = self.refusals;
-            self.refusals = match LASTING.contains(&code) {
+            self.refusals = match u8::try_from(code).is_ok_and(|code| Exit::of(code).is_lasting()) {
                 true if last == code => (count + 1, code),
                 _ => (1, code),
             };

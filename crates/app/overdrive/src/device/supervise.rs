@@ -8,7 +8,7 @@ use super::broken;
 use super::program::Program;
 use crate::again::FOREGROUND;
 use crate::supervisors::Registered;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, setsid};
 use stack::{Exit, Failure};
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{ChildStdout, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Size of a signalfd_siginfo(2).
 const SIGNAL_BYTES: usize = 128;
@@ -173,7 +173,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                     "overdrive: {name}: its daemon was killed ({status}); restarting in {after_ms} \
                      ms"
                 );
-                if supervisor.is_stopped_within(pause) {
+                if host::is_stopped_within(&supervisor.signals, pause) {
                     return Ok(ExitCode::SUCCESS);
                 }
             }
@@ -259,16 +259,6 @@ impl Supervisor<'_> {
         self.is_stopped = true;
         let mut buffer = [0; SIGNAL_BYTES];
         let _ = rustix::io::read(&*self.signals, &mut buffer);
-    }
-
-    /// Waits before a restart. True: the end was requested.
-    fn is_stopped_within(&self, pause: Duration) -> bool {
-        let mut polled = [PollFd::new(&self.signals, PollFlags::IN)];
-        let timeout = Timespec {
-            tv_sec: pause.as_secs().cast_signed(),
-            tv_nsec: pause.subsec_nanos().into(),
-        };
-        matches!(poll(&mut polled, Some(&timeout)), Ok(1..))
     }
 }
 

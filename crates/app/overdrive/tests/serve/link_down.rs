@@ -6,12 +6,15 @@ use crate::common::{
 };
 use crate::dice::scaled;
 use crate::exporter::Remote;
+use crate::home::Home;
+use crate::programs::install_script;
 use crate::relay::Relay;
 use crate::tls::Trust;
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -413,5 +416,44 @@ fn a_stop_without_the_link_ends_and_the_next_daemon_goes_on_with_the_data() {
     python(CLEAN, &[&server.uri, "after"]).well();
     server.end().well();
     let bytes = fs::read(&scene.raw).expect("ours");
+    assert_eq!([bytes[0], bytes[4096], bytes[8192]], *b"ADB");
+}
+
+#[test]
+fn an_upgrade_that_is_undone_without_the_server_goes_on_once_the_server_is_back() {
+    if !have(&["nbdkit"]) || !have_libnbd() {
+        return;
+    }
+    let (home, place) = (Home::new(), place());
+    let raw = image(&place, MIB);
+    let mut remote = Remote::nbdkit(&["file", &format!("file={}", text(&raw))]);
+    let program = place.path().join("overdrive");
+    fs::hard_link(OVERDRIVE, &program).expect("one file system");
+    let mut command = Command::new(&program);
+    command.args(["serve", &remote.uri(), "--memory", "4M", "--write", "back-now"]);
+    command.args(["--dirty-age", "1000s"]);
+    let server = Server::spawn_in(&home, command);
+    python(CLEAN, &[&server.uri, "before"]).well();
+    // The server ends while the new program starts, which then cannot.
+    let real = program.with_extension("real");
+    fs::hard_link(OVERDRIVE, &real).expect("one file system");
+    let pid = remote.child.as_ref().expect("it runs").id();
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\nkill -9 {pid}\n\
+         exec {} \"$@\" --not-an-option\n",
+        real.display()
+    );
+    install_script(&program, &script);
+    thread::scope(|scope| {
+        let upgrade = scope.spawn(|| home.overdrive(&["upgrade"]));
+        server.says("trying again until it can be served");
+        remote.kill();
+        remote.revive();
+        let refused = upgrade.join().expect("no panic");
+        refused.refused(2, &["--not-an-option", "the former program continues"]);
+    });
+    python(CLEAN, &[&server.uri, "after"]).well();
+    server.end().well();
+    let bytes = fs::read(&raw).expect("ours");
     assert_eq!([bytes[0], bytes[4096], bytes[8192]], *b"ADB");
 }
