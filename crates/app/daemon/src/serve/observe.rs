@@ -35,6 +35,7 @@ impl VolumeService {
             None => stack.run(Request::Read { at, into }),
         };
         stack.unless_stalled(reading).await.map_err(|error| self.io_failure(error))?;
+        self.mapping.iter().for_each(|mapping| mapping.note_observed());
         Ok(Part { memory, offset: padding.head as usize, length: bytes as usize })
     }
 

@@ -91,7 +91,7 @@ impl Report {
         let rules = FileRules::new(&rules.unwrap_or_default()).unwrap_or_default();
         let map = map_of(&mut target.daemon, &volume, size_bytes);
         let classes = class_list(&map, &rules, target.row.memory_bytes);
-        let blocks = size_bytes / 4096;
+        let blocks = size_bytes.div_ceil(4096);
         Ok(Report {
             summary: MapSummary::of(&map),
             amounts: Amounts::of(&map, &classes, &held, blocks),
