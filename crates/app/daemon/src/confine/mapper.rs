@@ -3,7 +3,7 @@
 //! confined.
 //!
 //! ```text
-//!   calls   seccomp    memory, reads and writes of what is open, the clock: a list of permitted calls
+//!   calls   seccomp    memory, reads and writes of what is open, the clock: permitted calls
 //!   files   Landlock   none
 //!   limits  setrlimit  memory, time of a processor
 //! ```
@@ -19,8 +19,8 @@ const MEMORY_BESIDE_BYTES: u64 = 32 << 20;
 /// Maximum time of a processor, in seconds: far more than the bounds of the work allow.
 const PROCESSOR_S: u64 = 600;
 
-/// Confines this process, which has one thread, and limits its memory in proportion to the bounds of
-/// its work. Limits that the kernel does not have are left out, as in a daemon.
+/// Confines this process, which has one thread, and limits its memory in proportion to the bounds
+/// of its work. Limits that the kernel does not have are left out, as in a daemon.
 pub(crate) fn confine_mapper(bounds: &Bounds) {
     // While a map is made, it and the list of its extents have this size together; then the map
     // remains beside the list of classes and its encoded form.

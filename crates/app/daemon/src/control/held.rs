@@ -40,8 +40,8 @@ pub(crate) fn parse(page: &[u8], words: &mut Vec<u64>) -> Result<Option<u64>, &'
     Ok(Some(u64::from_le_bytes(*next)).filter(|next| *next != NO_NEXT))
 }
 
-/// Returns runs of neighbouring blocks that are all clean or all dirty. If there are too many, those
-/// at the end of the volume are missing.
+/// Returns runs of neighbouring blocks that are all clean or all dirty. If there are too many,
+/// those at the end of the volume are missing.
 pub(crate) fn runs_of(mut words: Vec<u64>) -> ClassList {
     words.sort_unstable();
     let mut runs: Vec<ClassRun> = Vec::new();

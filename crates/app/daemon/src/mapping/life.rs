@@ -1,5 +1,5 @@
-//! The life of the process that maps files. A thread waits for its end, and the lane ends it when it
-//! is no longer wanted, or has made no progress for long.
+//! The life of the process that maps files. A thread waits for its end, and the lane ends it when
+//! it is no longer wanted, or has made no progress for long.
 
 use lane::{Event, Lane, first};
 use rustix::process::{Signal, pidfd_send_signal};

@@ -18,8 +18,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Shortest time from the end of a map to the beginning of the next, in nanoseconds, if any block of
-/// the volume was written.
+/// Shortest time from the end of a map to the beginning of the next, in nanoseconds, if any block
+/// was written.
 const PAUSE_NS: u64 = 60_000_000_000;
 /// The same if metadata was written, by which the files have probably changed.
 const PAUSE_AFTER_METADATA_NS: u64 = 10_000_000_000;
@@ -186,12 +186,12 @@ impl Mapping {
 
     async fn map_periodically(&self) {
         let (lane, shared) = (self.lane(), self.cache.shared().clone());
+        let writes = shared.map_writes();
         let mut changes = None;
         // When a map is due if any block was written, and if metadata was.
         let (mut usual_ns, mut soon_ns) = (lane.now(), lane.now());
-        let mut is_metadata_written = false;
         loop {
-            let (seen, noted) = (self.changed.seen(), shared.map_writes().noted().seen());
+            let (seen, noted) = (self.changed.seen(), writes.noted().seen());
             if self.has_ended.get() {
                 return;
             }
@@ -201,18 +201,17 @@ impl Mapping {
                 (changes, usual_ns, soon_ns) = (None, lane.now(), lane.now());
                 continue;
             }
-            is_metadata_written |= shared.map_writes().take();
-            let next_ns = if is_metadata_written { soon_ns } else { usual_ns };
+            let next_ns = if writes.are_noted() { soon_ns } else { usual_ns };
             if lane.now() < next_ns && !self.is_due.get() {
-                let woken =
-                    either(self.changed.after(seen), shared.map_writes().noted().after(noted));
+                let woken = either(self.changed.after(seen), writes.noted().after(noted));
                 either(woken, lane.sleep_deferrable_until(next_ns)).await;
                 continue;
             }
+            // Those before the map: it has them.
+            writes.take();
             let now = self.changes();
             let mut took_ns = 0;
             if self.is_due.replace(false) || changes != Some(now) {
-                is_metadata_written = false;
                 let begun_ns = lane.now();
                 let why = self.map().await.err().map(|failure| failure.message);
                 // Without a map there is another attempt, also if nothing is written.
@@ -248,7 +247,9 @@ impl Mapping {
         let guard = life.guard(&lane, &self.changed, is_wanted, &self.progressed_ns);
         either(async { made.set(Some(blocking(make).await)) }, guard).await;
         *self.life.borrow_mut() = None;
-        if !is_wanted() {
+        if !is_wanted() || life.ended() == Some(Ended::Unwanted) {
+            // It may be wanted again since.
+            self.is_due.set(true);
             return Ok(());
         }
         let (summary, hints, bytes) = made.take().expect("the guard never ends")??;

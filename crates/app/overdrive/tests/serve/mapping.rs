@@ -6,7 +6,6 @@ use crate::home::Home;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -224,20 +223,26 @@ fn a_process_that_is_stopped_or_killed_costs_the_map_only() {
 
 #[test]
 fn a_last_block_that_is_not_whole_has_a_class() {
+    if !have(&["sfdisk"]) {
+        return;
+    }
     let (home, place) = (Home::new(), place());
     let path = image(&place, 8);
     let file = fs::OpenOptions::new().write(true).open(&path).expect("ours");
     file.set_len(8 * MIB as u64 + 512).expect("room");
-    // A partition up to the last sector, behind the table of the first one: MBR.
-    let entry = [&[0, 0, 0, 0, 0x83, 0, 0, 0][..], &1u32.to_le_bytes(), &16384u32.to_le_bytes()];
-    let table = [&[0; 446][..], &entry.concat(), &[0; 48], &[0x55, 0xaa]].concat();
-    file.write_at(&table, 0).expect("room");
+    let script = place.path().join("table");
+    fs::write(&script, "label: gpt\nstart=2048, size=8192\n").expect("room");
+    let partition = "sfdisk --quiet \"$0\" < \"$1\"";
+    run("sh", &["-c", partition, path.to_str().expect("text"), script.to_str().expect("text")])
+        .well();
+    // The last sector has the second table.
     let server = serve(&home, &path, &["--raw"]);
     wait_for_files(&server, 0);
     let classes = map(&server)["classes"].clone();
     let bytes = |class: &Value| class["bytes"].as_u64().expect("a number");
     let sum: u64 = classes.as_array().expect("a list").iter().map(bytes).sum();
     assert_eq!(sum, 8 * MIB as u64 + 4096, "in whole blocks: {classes}");
+    assert!(bytes(find(&classes, "class", "metadata")) > 8192, "both tables: {classes}");
 }
 
 #[test]

@@ -31,14 +31,18 @@ impl MapWrites {
         self.are_noted.swap(false, Ordering::Relaxed)
     }
 
+    /// Whether such writes were noted since the last call of [`MapWrites::take`].
+    pub fn are_noted(&self) -> bool {
+        self.are_noted.load(Ordering::Relaxed)
+    }
+
     /// Signalled at the first such write after each call of [`MapWrites::take`].
     pub fn noted(&self) -> &Event {
         &self.noted
     }
 
     fn note(&self) {
-        if !self.are_noted.load(Ordering::Relaxed) && !self.are_noted.swap(true, Ordering::Relaxed)
-        {
+        if !self.are_noted() && !self.are_noted.swap(true, Ordering::Relaxed) {
             self.noted.notify();
         }
     }

@@ -86,9 +86,7 @@ impl Report {
             _ => target.daemon.held(&volume)?,
         };
         let shown = target.daemon.ask(&Ask::Show { volume: volume.clone() })?;
-        // An older daemon has no rules.
-        let rules = serde_json::from_value::<Rules>(shown["stack"]["cache"]["rules"].clone());
-        let rules = FileRules::new(&rules.unwrap_or_default()).unwrap_or_default();
+        let rules = rules_of(&volume, &shown["stack"]["cache"]["rules"]);
         let map = map_of(&mut target.daemon, &volume, size_bytes);
         let classes = class_list(&map, &rules, target.row.memory_bytes);
         let blocks = size_bytes.div_ceil(4096);
@@ -138,6 +136,22 @@ impl Report {
             "files": paths(&self.amounts.files),
         })
     }
+}
+
+/// Returns the rules of a volume, as its daemon shows them. An older daemon has none. Rules that
+/// this program does not have are reported, and the map is shown without any.
+fn rules_of(volume: &str, shown: &Value) -> FileRules {
+    if shown.is_null() {
+        return FileRules::default();
+    }
+    let rules = serde_json::from_value::<Rules>(shown.clone()).map_err(|error| error.to_string());
+    rules.and_then(|rules| FileRules::new(&rules)).unwrap_or_else(|why| {
+        daemon::complain!(
+            "overdrive: {volume}: its daemon follows rules that this program does not have \
+             ({why}): the classes are shown without rules; use the program of the daemon"
+        );
+        FileRules::default()
+    })
 }
 
 /// Maps the files of a volume.
