@@ -80,7 +80,7 @@ pub use packing::HAS_ZSTD;
 pub use recovery::CleanBlocks;
 pub use request::Cache;
 pub use rescue::{Item, Rescue, What};
-pub use sampling::{ClassFigures, CurveReport, HintsReport, PolicyReport, PolicyState};
+pub use sampling::{ClassFigures, CurveReport, HintsReport, MapWrites, PolicyReport, PolicyState};
 pub use settings::{Changes, Measured, Settings};
 pub use shard::HeldBlock;
 pub use shared::{Client, Shared};

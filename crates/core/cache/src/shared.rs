@@ -21,7 +21,7 @@ use crate::geometry::Geometry;
 use crate::planted::{Bug, planted};
 use crate::recovery::{self, CleanBlocks, ORDER_IN_DOUBT};
 use crate::rescue::Rescue;
-use crate::sampling::{CurveReport, HintsReport, PolicyReport, Sampling};
+use crate::sampling::{CurveReport, HintsReport, MapWrites, PolicyReport, Sampling};
 use crate::settings::{Live, Settings, limits_above};
 use crate::shard::shards::{ShardEntry, Shards};
 use crate::shard::{Checked, Shard};
@@ -449,6 +449,12 @@ impl Shared {
         }
         let time_saved_ns = self.counters(now_ns).time_saved_ns;
         self.sampling.report_hints(&counts, time_saved_ns, now_ns)
+    }
+
+    /// Writes to the backing by which the map of files has probably changed: of metadata and of
+    /// directories, by the present hints. Without hints none are noted.
+    pub fn map_writes(&self) -> &MapWrites {
+        self.sampling.map_writes()
     }
 
     /// The estimated recent misses of caches of other sizes. None: nothing was accessed yet.

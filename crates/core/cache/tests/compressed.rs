@@ -215,6 +215,17 @@ fn memory_holds_more_blocks_than_slots() {
     let Counters { blocks_held, compressed_blocks, compressed_slots, .. } = scene.counters();
     assert!(blocks_held + compressed_slots <= SLOTS.into());
     assert!(blocks_held + compressed_blocks > u64::from(SLOTS) * 5 / 4, "{compressed_blocks}");
+    let cache = scene.cache.clone();
+    let mut listed: Vec<u64> = scene.run(async move {
+        let (mut all, mut next) = (Vec::new(), Some(0));
+        while let Some(from) = next {
+            next = cache.list_held_blocks(from, &mut all).await;
+        }
+        all.iter().map(|held| held.block).collect()
+    });
+    listed.sort_unstable();
+    assert!(listed.is_sorted_by(|one, next| one < next), "a block is listed twice");
+    assert_eq!(listed.len() as u64, blocks_held + compressed_blocks);
     // Pages have no gaps, except where the newest one is not full.
     assert!(compressed_slots * 4096 < compressed_blocks * 1500 + 8 * 4096, "{compressed_slots}");
 }

@@ -207,9 +207,51 @@ fn a_replaced_map_continues_the_figures_and_has_a_new_age() {
 /// Returns the blocks that are held, sorted.
 async fn held(cache: &Cache) -> Vec<HeldBlock> {
     let mut all = Vec::new();
-    cache.visit_held_blocks(|blocks| all.extend_from_slice(blocks)).await;
+    let mut next = Some(0);
+    while let Some(from) = next {
+        next = cache.list_held_blocks(from, &mut all).await;
+    }
     all.sort_unstable_by_key(|held| held.block);
     all
+}
+
+#[test]
+fn writes_of_metadata_are_noted_when_they_reach_the_backing() {
+    let buffered = Settings {
+        write: WriteMode::BackNow,
+        durability: Durability::Flush,
+        dirty_blocks_max: 200,
+        dirty_age_ns: 1 << 40,
+        absorb_blocks_max: 32,
+        ..Settings::default()
+    };
+    let through = Settings { write: WriteMode::Through, ..Settings::default() };
+    let bypassed = Settings { write: WriteMode::None, ..Settings::default() };
+    for settings in [buffered, through, bypassed] {
+        let mut volume = Volume::new(settings);
+        volume.run(async |cache| {
+            let shared = cache.shared().clone();
+            let is_noted_after_write = async |block: u64| {
+                write(&cache, block, 7).await;
+                cache.run(Request::Flush).await.expect("no errors");
+                shared.map_writes().take()
+            };
+            assert!(!is_noted_after_write(5).await, "without hints");
+            cache.set_hints(Some(hints())).await;
+            for block in [FREE, MEDIA, MEDIA + 1] {
+                assert!(!is_noted_after_write(block).await);
+            }
+            let seen = shared.map_writes().noted().seen();
+            assert!(is_noted_after_write(5).await);
+            assert_ne!(shared.map_writes().noted().seen(), seen);
+            assert!(!shared.map_writes().take(), "taken already");
+            // A run that begins with free space and ends with metadata counts, too.
+            write(&cache, FREE, 8).await;
+            assert!(is_noted_after_write(FREE - 1).await);
+            cache.set_hints(None).await;
+            assert!(!is_noted_after_write(5).await, "no hints any more");
+        });
+    }
 }
 
 #[test]

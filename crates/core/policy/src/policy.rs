@@ -14,6 +14,7 @@ use crate::{
     Verdict, WALK_MAX,
 };
 use alloc::boxed::Box;
+use core::ops::Range;
 
 /// A policy and its state.
 pub struct Policy {
@@ -99,6 +100,13 @@ impl Policy {
     /// Whether hints name a block as one of a class that is never admitted.
     pub fn never_admits(&self, block: u64) -> bool {
         self.hints.as_ref().is_some_and(|hints| hints.never_admits(block))
+    }
+
+    /// Whether a write to these blocks may change the map of files that the hints were made from.
+    /// False without hints.
+    #[inline]
+    pub fn outdates_map(&self, blocks: Range<u64>) -> bool {
+        self.hints.as_ref().is_some_and(|hints| hints.outdates_map(blocks))
     }
 
     /// Same as `new`, with unbounded searches for a victim, and S3-FIFO filled as in libcachesim.

@@ -93,6 +93,40 @@ const NAMESPACES: i32 = libc::CLONE_NEWCGROUP
 /// Kinds of sockets that the daemon and its children use.
 const SOCKETS: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
+/// Calls of a process that only computes with what it reads from open descriptors.
+const OF_READER: &[c_long] = &[
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+    libc::SYS_fcntl,
+    libc::SYS_close,
+    libc::SYS_ppoll,
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_getrandom,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
 /// Forbids the calls, unless this filter is in force already. Returns the filter's fingerprint.
 ///
 /// # Errors
@@ -104,6 +138,32 @@ pub(super) fn confine(mounts: bool, in_force: u64) -> Result<u64, String> {
         seccompiler::apply_filter_all_threads(&program).map_err(|error| error.to_string())?;
     }
     Ok(fingerprint)
+}
+
+/// Forbids this process, which has one thread, all calls but those of a reader.
+///
+/// # Errors
+/// The reason why not, for an operator.
+pub(super) fn confine_reader() -> Result<(), String> {
+    let program = filter_of_reader().map_err(|error| error.to_string())?;
+    seccompiler::apply_filter(&program).map_err(|error| error.to_string())
+}
+
+/// Returns the filter of a reader.
+fn filter_of_reader() -> Result<BpfProgram, seccompiler::BackendError> {
+    let mut rules: BTreeMap<c_long, Vec<SeccompRule>> = BTreeMap::new();
+    for call in OF_READER {
+        rules.insert(*call, Vec::new());
+    }
+    let not_executable = SeccompRule::new(vec![argument(2, SeccompCmpOp::MaskedEq(EXEC), 0)?])?;
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        rules.insert(call, vec![not_executable.clone()]);
+    }
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    let machine = std::env::consts::ARCH.try_into()?;
+    let listed = SeccompFilter::new(rules, refused, SeccompAction::Allow, machine)?;
+    let listed: BpfProgram = listed.try_into()?;
+    Ok(unlisted().into_iter().chain(listed).collect())
 }
 
 /// Returns the filter. A daemon that `mounts` itself, without a broker, may mount and unmount.

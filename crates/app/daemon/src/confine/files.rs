@@ -225,6 +225,14 @@ fn given(paths: impl Iterator<Item = PathBuf>, access: Access) -> Vec<(PathBuf, 
     paths.map(|path| (path, access)).collect()
 }
 
+/// Returns rules that permit no file at all.
+///
+/// # Errors
+/// The kernel refuses them.
+pub(super) fn nothing_permitted() -> Result<RulesetCreated, RulesetError> {
+    Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?.create()
+}
+
 /// Confines the calling thread. Threads that it starts are confined as well.
 pub(super) fn confine_thread(rules: RulesetCreated) -> ConfinedFiles {
     match rules.restrict_self().map(|status| status.ruleset) {

@@ -18,6 +18,7 @@
 
 mod calls;
 mod files;
+mod mapper;
 mod next;
 
 use crate::broker::{self, Broker};
@@ -37,6 +38,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+pub(crate) use mapper::confine_mapper;
 pub(crate) use next::{check_next, forbidden};
 
 /// `PID:CONFINEMENT` of the former program, as JSON.

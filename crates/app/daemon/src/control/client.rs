@@ -1,8 +1,9 @@
 //! The operator's side of the control socket.
 
+use super::held::{self, PAGE_BYTES_MAX};
 use super::statistics::Statistics;
 use super::words::{Answer, Ask, LINE_BYTES_MAX, READ_BYTES_MAX, Row, UNKNOWN_ASK};
-use hotlist::{CLASS_LIST_BYTES_MAX, ClassList};
+use hotlist::ClassList;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
@@ -11,6 +12,7 @@ use rustix::net::{
 use stack::{Exit, Failure};
 use std::io::{self, BufRead, BufReader, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -43,6 +45,25 @@ pub fn pause() {
 pub struct Daemon {
     stream: UnixStream,
     path: PathBuf,
+}
+
+/// Reads from a daemon whose answer may take as long as the backing does. After each read timeout,
+/// a list request on another connection, which is answered immediately or never, shows whether the
+/// daemon still runs.
+struct Patient<'a>(&'a Daemon);
+
+impl Read for Patient<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let error = match (&self.0.stream).read(into) {
+                Err(error) if is_timeout(&error) => error,
+                received => return received,
+            };
+            if let Err(ExchangeError::Silent(_)) = Daemon::open_and_list(&self.0.path) {
+                return Err(error);
+            }
+        }
+    }
 }
 
 /// A daemon that exists and does not answer: it is stopped, or waits for the kernel.
@@ -100,6 +121,11 @@ impl Silent {
         };
         Failure::new(Exit::NoDaemon, message)
     }
+}
+
+/// Whether nothing was received in time.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// Whether the daemon has closed the connection: it has ended, or was replaced.
@@ -194,9 +220,7 @@ impl Daemon {
 
     fn exchange_error(&self, error: io::Error) -> ExchangeError {
         match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                ExchangeError::Silent(Silent::at(&self.path))
-            }
+            _ if is_timeout(&error) => ExchangeError::Silent(Silent::at(&self.path)),
             io::ErrorKind::ConnectionReset => {
                 let failure = no_answer_by(&self.path, &error);
                 ExchangeError::Ended { is_unsent: false, failure }
@@ -241,26 +265,22 @@ impl Daemon {
         self.exchange_once(ask)
     }
 
-    /// Sends a request, whose answer may take as long as the backing does. After each read timeout,
-    /// a list request on another connection, which is answered immediately or never, shows whether
-    /// the daemon still runs.
+    /// Sends a request, whose answer may take as long as the backing does.
     fn exchange_once(&mut self, ask: &Ask) -> Result<serde_json::Value, ExchangeError> {
         self.stream
             .set_read_timeout(Some(LIST_TIME))
             .map_err(|error| self.exchange_error(error))?;
         self.send(ask)?;
         let mut line = Vec::new();
-        let mut reader = BufReader::new(Read::take(&self.stream, LINE_BYTES_MAX as u64));
-        while let Err(error) = reader.read_until(b'\n', &mut line) {
-            match self.exchange_error(error) {
-                ExchangeError::Silent(_) if *ask != Ask::List => {
-                    if let Err(ExchangeError::Silent(silent)) = Daemon::open_and_list(&self.path) {
-                        return Err(ExchangeError::Silent(silent));
-                    }
-                }
-                error => return Err(error),
+        let limit = LINE_BYTES_MAX as u64;
+        let received = match ask {
+            // This is the request that shows whether the daemon still runs.
+            Ask::List => {
+                BufReader::new(Read::take(&self.stream, limit)).read_until(b'\n', &mut line)
             }
-        }
+            _ => BufReader::new(Read::take(Patient(self), limit)).read_until(b'\n', &mut line),
+        };
+        received.map_err(|error| self.exchange_error(error))?;
         if line.is_empty() {
             let failure = no_answer(&self.path, HAS_ENDED);
             return Err(ExchangeError::Ended { is_unsent: false, failure });
@@ -298,38 +318,70 @@ impl Daemon {
     pub fn read(&mut self, volume: &str, first_byte: u64, into: &mut [u8]) -> Result<(), Failure> {
         let bytes = into.len().min(READ_BYTES_MAX as usize + 1) as u32;
         let ask = Ask::Read { volume: volume.to_owned(), first_byte, bytes };
-        let (announced, mut reader) = self.ask_for_bytes(&ask)?;
-        if announced != into.len() as u64 {
-            return Err(no_answer(&self.path, "it sent another number of bytes"));
-        }
-        reader.read_exact(into).map_err(|error| self.exchange_error(error).into())
+        self.ask_for_bytes(&ask, |announced| Some(into).filter(|it| it.len() as u64 == announced))
     }
 
-    /// Returns the blocks that the cache of a volume holds, by [`HELD_CLASSES`].
+    /// Returns the blocks that the cache of a volume holds, by
+    /// [`HELD_CLASSES`](super::words::HELD_CLASSES).
     ///
     /// # Errors
     /// As [`Daemon::ask`]; the volume has no cache.
     pub fn held(&mut self, volume: &str) -> Result<ClassList, Failure> {
-        let (announced, reader) = self.ask_for_bytes(&Ask::Held { volume: volume.to_owned() })?;
-        let mut bytes = Vec::new();
-        Read::take(reader, announced.min(CLASS_LIST_BYTES_MAX as u64 + 1))
-            .read_to_end(&mut bytes)
-            .map_err(|error| Failure::from(self.exchange_error(error)))?;
-        ClassList::parse(&bytes, u64::MAX).map_err(|why| no_answer(&self.path, why))
+        let (mut words, mut next) = (Vec::new(), Some(0));
+        while let Some(from) = next {
+            let mut page = Vec::new();
+            let ask = Ask::HeldBlocks { volume: volume.to_owned(), from };
+            self.ask_for_bytes(&ask, |announced| {
+                let fits = usize::try_from(announced).ok().filter(|it| *it <= PAGE_BYTES_MAX);
+                page.resize(fits?, 0);
+                Some(&mut page)
+            })?;
+            next = held::parse(&page, &mut words).map_err(|why| no_answer(&self.path, why))?;
+            // A daemon that goes back would never end.
+            if next.is_some_and(|next| next <= from) {
+                return Err(no_answer(&self.path, "its pages of blocks have no end"));
+            }
+        }
+        Ok(held::runs_of(words))
     }
 
-    /// Sends a request whose answer is a number of bytes, and these. Returns the number, and the
-    /// reader of the bytes.
-    fn ask_for_bytes(&mut self, ask: &Ask) -> Result<(u64, BufReader<&UnixStream>), Failure> {
+    /// Sends a request whose answer is a number of bytes, and these. `room` returns the memory for
+    /// as many bytes, unless the number is wrong.
+    fn ask_for_bytes<'a>(
+        &mut self,
+        ask: &Ask,
+        room: impl FnOnce(u64) -> Option<&'a mut [u8]>,
+    ) -> Result<(), Failure> {
+        self.stream
+            .set_read_timeout(Some(LIST_TIME))
+            .map_err(|error| Failure::from(self.exchange_error(error)))?;
         self.send(ask)?;
-        let mut reader = BufReader::new(&self.stream);
+        self.receive_bytes(room).unwrap_or_else(|error| {
+            // The rest of this answer must not be taken for the next one.
+            let _ = self.stream.shutdown(Shutdown::Both);
+            Err(error.into())
+        })
+    }
+
+    /// Receives a number of bytes, and these; or a refusal. An error: the connection cannot be used
+    /// any more.
+    fn receive_bytes<'a>(
+        &self,
+        room: impl FnOnce(u64) -> Option<&'a mut [u8]>,
+    ) -> Result<Result<(), Failure>, ExchangeError> {
+        let mut reader = BufReader::new(Patient(self));
         let mut line = Vec::new();
         Read::take(&mut reader, LINE_BYTES_MAX as u64)
             .read_until(b'\n', &mut line)
-            .map_err(|error| Failure::from(self.exchange_error(error)))?;
-        let announced = self.value(&String::from_utf8_lossy(&line))?.as_u64();
-        let announced = announced.ok_or_else(|| no_answer(&self.path, "it sent no bytes"))?;
-        Ok((announced, reader))
+            .map_err(|error| self.exchange_error(error))?;
+        let announced = match self.value(&String::from_utf8_lossy(&line)) {
+            Ok(value) => value.as_u64(),
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let wrong = || no_answer(&self.path, "it sent another number of bytes");
+        let into = announced.and_then(room).ok_or_else(|| ExchangeError::Other(wrong()))?;
+        reader.read_exact(into).map_err(|error| self.exchange_error(error))?;
+        Ok(Ok(()))
     }
 
     /// Requests the memory of a failed volume: a descriptor, and the number of the failure.

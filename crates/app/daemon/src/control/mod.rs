@@ -5,6 +5,7 @@
 
 mod client;
 pub mod errors;
+pub(crate) mod held;
 pub mod losses;
 pub mod lower_drives;
 pub mod statistics;

@@ -87,11 +87,13 @@ pub enum Ask {
         /// Number of bytes, at most [`READ_BYTES_MAX`].
         bytes: u32,
     },
-    /// The blocks that the cache holds. Answered with a number of bytes, which follow the line: a
-    /// [`hotlist::ClassList`] of the classes [`HELD_CLASSES`].
-    Held {
+    /// A page of the blocks that the cache holds. Answered with a number of bytes, which follow the
+    /// line (`control/held.rs`).
+    HeldBlocks {
         /// The volume's name.
         volume: String,
+        /// The position of the page: 0, or the next one by the page before.
+        from: u64,
     },
     /// Cuts the power of a volume's modelled drive.
     PowerCut {

@@ -1,14 +1,15 @@
 //! The daemon's side of the process that maps files.
 
+use super::life::Life;
 use super::{MAP_FILES, MapSummary};
 use block::Rules;
 use hotlist::{CLASS_LIST_BYTES_MAX, ClassList};
-use rustix::process::getpid;
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use stack::{Exit, Failure};
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum length of the first line of the output, in bytes.
 const SUMMARY_BYTES_MAX: usize = 1 << 20;
@@ -25,6 +26,8 @@ pub(crate) struct Call {
     pub(crate) rules: Rules,
     /// Size of the cache.
     pub(crate) memory_bytes: u64,
+    /// The life of the process.
+    pub(crate) life: Arc<Life>,
 }
 
 /// The classes of a volume's blocks.
@@ -43,7 +46,7 @@ impl Call {
     /// Runs the process, and waits for its end.
     ///
     /// # Errors
-    /// It cannot be started, has failed, was killed, or its output is wrong.
+    /// It cannot be started, has failed, was killed or ended, or its output is wrong.
     pub(crate) fn run(&self) -> Result<Mapped, Failure> {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         // This also works if the program's file was replaced.
@@ -56,26 +59,36 @@ impl Call {
         command.current_dir("/").env_remove("NOTIFY_SOCKET");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         host::make_ordinary(&mut command);
-        let mut child = command.spawn().map_err(failure)?;
-        let mut output = Vec::new();
-        let most = (SUMMARY_BYTES_MAX + CLASS_LIST_BYTES_MAX) as u64;
-        let read = match child.stdout.take() {
-            Some(stdout) => stdout.take(most + 1).read_to_end(&mut output),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        };
-        // One that goes on writing would wait for its reader for ever.
-        if read.is_err() || output.len() as u64 > most {
-            let _ = child.kill();
+        self.life.open().map_err(failure)?;
+        let ended = command.spawn().map(|mut child| (self.receive(&mut child), child.wait()));
+        self.life.finish();
+        let (output, status) = ended.map_err(failure)?;
+        if let Some(why) = self.life.ended() {
+            return Err(failure(why));
         }
-        let status = child.wait().map_err(failure)?;
-        read.map_err(failure)?;
+        let (output, status) = (output.map_err(failure)?, status.map_err(failure)?);
         if !status.success() {
             return Err(failure(format_args!("its process has ended with {status}")));
         }
         self.parse(output)
     }
 
-    /// Reads the output of the process.
+    /// Receives the output of the process, and kills it after an error.
+    fn receive(&self, child: &mut Child) -> io::Result<Vec<u8>> {
+        let begun = pidfd_open(Pid::from_child(child), PidfdFlags::empty());
+        let begun = begun.map(|process| self.life.begin(process)).map_err(io::Error::from);
+        let mut output = Vec::new();
+        let most = (SUMMARY_BYTES_MAX + CLASS_LIST_BYTES_MAX) as u64;
+        let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe.into());
+        let read = begun.and(stdout).and_then(|it| it.take(most + 1).read_to_end(&mut output));
+        // One that goes on writing would wait for its reader for ever.
+        if read.is_err() || output.len() as u64 > most {
+            let _ = child.kill();
+        }
+        read.map(|_| output)
+    }
+
+    /// Parses the output of the process.
     fn parse(&self, mut output: Vec<u8>) -> Result<Mapped, Failure> {
         let end = output.iter().position(|byte| *byte == b'\n');
         let end = end.filter(|end| *end <= SUMMARY_BYTES_MAX);
@@ -99,6 +112,7 @@ mod tests {
             volume_blocks: 100,
             rules: Rules::default(),
             memory_bytes: 1 << 20,
+            life: Arc::default(),
         };
         let run = hotlist::ClassRun { first: 3, blocks: 97, class: 0 };
         let list = ClassList { names: vec!["metadata".to_owned()], runs: vec![run] };

@@ -3,6 +3,7 @@
 //! ```text
 //!   serve/mapping.rs   starts the process when a map is due, and gives the classes to the cache
 //!   call.rs            the daemon's side: starts it, and reads its output
+//!   life.rs            ends it when it is not wanted, or makes no progress
 //!   process.rs         the process: reads the volume through the control socket, maps its files
 //! ```
 //!
@@ -11,9 +12,11 @@
 //! for it on a separate thread, and checks each byte of its output.
 
 mod call;
+mod life;
 mod process;
 
 pub(crate) use call::{Call, Mapped};
+pub(crate) use life::{Ended, Life};
 pub use process::{MAP_FILES, VolumeReader, map_files};
 
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! The process that maps the files of a volume.
 
 use super::MapSummary;
+use crate::confine::confine_mapper;
 use crate::control::Daemon;
 use crate::control::words::READ_BYTES_MAX;
-use crate::rights;
 use files::{Bounds, ReadAt, ReadFailed, map_volume};
 use hints::{FileRules, class_list};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal, setpriority_process};
@@ -68,19 +68,22 @@ pub fn map_files(
         return Err(wrong());
     }
     let _ = setpriority_process(None, NICE);
-    let _ = rights::restrict_mapper();
     let rules = rules.parse().and_then(|rules| FileRules::new(&rules)).map_err(|_| wrong())?;
-    let mut connection = Daemon::connect(control)?.open_another()?;
+    let failed = |error: io::Error| Failure::new(Exit::Io, format!("{MAP_FILES}: {error}"));
+    let mut output = io::stdout().as_fd().try_clone_to_owned().map(File::from).map_err(failed)?;
+    let mut connection = Daemon::connect(control)?;
     let rows = connection.rows()?;
     let row = rows.iter().find(|row| row.name == volume).ok_or_else(wrong)?;
     let mut reader = VolumeReader::new(&mut connection, volume, row.size_bytes);
+    let bounds = Bounds::default();
+    // Before the first byte that others may have written.
+    confine_mapper(&bounds);
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-    let map = map_volume(&mut reader, &Bounds::default(), seconds);
+    let map = map_volume(&mut reader, &bounds, seconds);
     let list = class_list(&map, &rules, memory_bytes);
-    let summary = serde_json::to_vec(&MapSummary::of(&map)).expect("plain data");
-    let written =
-        io::stdout().as_fd().try_clone_to_owned().map(File::from).and_then(|mut output| {
-            output.write_all(&[&summary[..], b"\n", &list.encode()].concat())
-        });
-    written.map_err(|error| Failure::new(Exit::Io, format!("{MAP_FILES}: {error}")))
+    let mut summary = serde_json::to_vec(&MapSummary::of(&map)).expect("plain data");
+    drop(map);
+    summary.push(b'\n');
+    let written = output.write_all(&summary).and_then(|()| output.write_all(&list.encode()));
+    written.map_err(failed)
 }

@@ -428,6 +428,10 @@ impl RunningDaemon {
         for service in self.services.all() {
             service.lane_volume.stop.ask();
         }
+        // The next program would not wait for a child of this one.
+        for service in self.services.all() {
+            service.end_mapping().await;
+        }
         let fronts = &self.services.fronts;
         fronts.end(lane.now() + GOODBYE_NS).await;
         // Checked again: a holder may have died since the upgrade was requested.

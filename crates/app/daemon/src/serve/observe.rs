@@ -1,13 +1,14 @@
 //! Reads of a volume by programs that look at its contents, such as the map of files.
 
 use super::volume_service::VolumeService;
-use crate::control::words::{HELD_CLASSES, READ_BYTES_MAX};
-use crate::device::blocking;
+use crate::control::held::{PAGE_BLOCKS_MAX, encode, word};
+use crate::control::words::READ_BYTES_MAX;
 use block::{Buf, Memory, Part, Request};
-use cache::HeldBlock;
-use hotlist::{CLASS_EXTENTS_MAX, ClassList, ClassRun};
 use stack::{Exit, Failure};
 use std::sync::Arc;
+
+/// Maximum number of sections of the cache in which the blocks of a page are listed.
+const SLICES_A_PAGE: u32 = 256;
 
 impl VolumeService {
     /// Reads bytes as a client would, without a trace in the cache.
@@ -34,61 +35,33 @@ impl VolumeService {
             None => stack.run(Request::Read { at, into }),
         };
         stack.unless_stalled(reading).await.map_err(|error| self.io_failure(error))?;
+        self.mapping.iter().for_each(|mapping| mapping.note_observed());
         Ok(Part { memory, offset: padding.head as usize, length: bytes as usize })
     }
 
-    /// Returns the blocks that the cache holds, as an encoded [`ClassList`]. If they are in too
-    /// many runs, those at the end of the volume are missing.
+    /// Returns a page of the blocks that the cache holds, from this position on.
     ///
     /// # Errors
-    /// Negative: there is no cache. No thread can be started.
-    pub(super) async fn held(&self) -> Result<Part, Failure> {
+    /// Negative: there is no cache.
+    pub(super) async fn held_blocks(&self, from: u64) -> Result<Part, Failure> {
         let Some(cache) = &self.attached.cache else {
             let message = format!("{}: has no cache", self.name);
             return Err(Failure::new(Exit::Negative, message));
         };
-        let mut held = Vec::new();
-        cache.visit_held_blocks(|blocks| held.extend_from_slice(blocks)).await;
-        let bytes = blocking(move || runs_of(held).encode()).await?;
+        let (mut blocks, mut words) = (Vec::new(), Vec::with_capacity(PAGE_BLOCKS_MAX));
+        let mut next = Some(from);
+        for _ in 0..SLICES_A_PAGE {
+            let Some(from) = next else { break };
+            next = cache.list_held_blocks(from, &mut blocks).await;
+            if words.len() + blocks.len() > PAGE_BLOCKS_MAX {
+                next = Some(from);
+                break;
+            }
+            words.extend(blocks.drain(..).map(|held| word(held.block, held.is_dirty)));
+        }
+        let bytes = encode(next, &words);
         let memory = Memory::heap(bytes.len());
         memory.write(0, &bytes);
         Ok(Part { memory: Arc::new(memory), offset: 0, length: bytes.len() })
-    }
-}
-
-/// Returns runs of neighbouring blocks that are all clean or all dirty.
-fn runs_of(mut held: Vec<HeldBlock>) -> ClassList {
-    held.sort_unstable_by_key(|held| held.block);
-    held.dedup_by_key(|held| held.block);
-    let mut runs: Vec<ClassRun> = Vec::new();
-    for HeldBlock { block, is_dirty } in held {
-        let class = u8::from(is_dirty);
-        if let Some(last) = runs.last_mut()
-            && last.class == class
-            && last.first + u64::from(last.blocks) == block
-        {
-            last.blocks += 1;
-            continue;
-        }
-        if runs.len() == CLASS_EXTENTS_MAX as usize {
-            break;
-        }
-        runs.push(ClassRun { first: block, blocks: 1, class });
-    }
-    ClassList { names: HELD_CLASSES.map(str::to_owned).to_vec(), runs }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neighbours_that_are_equal_are_one_run() {
-        let held = |block, is_dirty| HeldBlock { block, is_dirty };
-        let blocks = vec![held(9, false), held(4, true), held(3, false), held(8, false)];
-        let list = runs_of([blocks, vec![held(9, false), held(5, true)]].concat());
-        let run = |first, blocks, class| ClassRun { first, blocks, class };
-        assert_eq!(list.runs, [run(3, 1, 0), run(4, 2, 1), run(8, 2, 0)]);
-        assert_eq!(list.names, HELD_CLASSES);
     }
 }

@@ -95,7 +95,7 @@ impl Control {
         if let Ok(Ask::Memory { volume }) = &ask {
             return self.reply_memory(connection, volume).await;
         }
-        if let Ok(ask @ (Ask::Read { .. } | Ask::Held { .. })) = ask {
+        if let Ok(ask @ (Ask::Read { .. } | Ask::HeldBlocks { .. })) = ask {
             return self.reply_bytes(connection, ask).await;
         }
         let result = match ask {
@@ -145,7 +145,7 @@ impl Control {
             Ask::Forget { volume } => Ok(self.service(&volume)?.forget_list().await?.into()),
             Ask::Upgrade => self.services.upgrade().await.map(done),
             Ask::Upgraded => crate::former::check_upgraded().map(done),
-            Ask::Memory { .. } | Ask::Read { .. } | Ask::Held { .. } => {
+            Ask::Memory { .. } | Ask::Read { .. } | Ask::HeldBlocks { .. } => {
                 unreachable!("they have separate answers")
             }
         }
@@ -171,8 +171,8 @@ impl Control {
                 Ok(service) => service.observe(first_byte, bytes).await,
                 Err(failure) => Err(failure),
             },
-            Ask::Held { volume } => match self.service(&volume) {
-                Ok(service) => service.held().await,
+            Ask::HeldBlocks { volume, from } => match self.service(&volume) {
+                Ok(service) => service.held_blocks(from).await,
                 Err(failure) => Err(failure),
             },
             _ => unreachable!("it has another answer"),

@@ -110,7 +110,6 @@ impl VolumeService {
         self.has_ended.set(true);
         self.ended.notify();
         self.warmth.iter().for_each(|warmth| warmth.end());
-        self.mapping.iter().for_each(|mapping| mapping.end());
         if let Some(sensor) = &self.lane_volume.sensor {
             sensor.end();
         }
@@ -124,6 +123,14 @@ impl VolumeService {
     /// Has its files mapped from time to time, if that is set.
     pub(crate) fn start_mapping(&self) {
         self.mapping.iter().for_each(Mapping::start);
+    }
+
+    /// Ends its map of files with the process that makes it.
+    pub(crate) async fn end_mapping(&self) {
+        if let Some(mapping) = &self.mapping {
+            mapping.end();
+            mapping.process_ended().await;
+        }
     }
 
     /// Lets changed settings apply to the lists of hot blocks and to the map of files.

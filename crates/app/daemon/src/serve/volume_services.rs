@@ -289,6 +289,7 @@ impl VolumeServices {
         let lane = service.ring.lane().clone();
         service.lane_volume.stop.ask();
         service.volume.valve().refuse();
+        service.end_mapping().await;
         let deadline_ns = lane.now() + END_NS;
         while service.clients() > 0 && lane.now() < deadline_ns {
             let changed = &service.lane_volume.clients.changed;

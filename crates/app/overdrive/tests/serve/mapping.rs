@@ -3,6 +3,7 @@
 
 use crate::common::{Server, have, image, place, run, wait_until};
 use crate::home::Home;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -147,6 +148,109 @@ fn classes_are_saved_and_a_damaged_list_is_named() {
     let messages = server.stderr();
     assert!(messages.contains("list of the classes of blocks"), "{messages}");
     assert!(messages.contains("is damaged; there are no hints until"), "{messages}");
+}
+
+/// The process that maps files for a server.
+struct Mapper {
+    number: Pid,
+}
+
+impl Mapper {
+    /// Waits until it runs and has confined itself, and stops it.
+    fn stop(server: &Server) -> Mapper {
+        let mut found = None;
+        wait_until("the process is confined", || {
+            found = Mapper::find(server).filter(Mapper::is_confined);
+            found.as_ref().is_some_and(|it| kill_process(it.number, Signal::STOP).is_ok())
+        });
+        found.expect("it was found")
+    }
+
+    fn find(server: &Server) -> Option<Mapper> {
+        let parent = server.pid().as_raw_nonzero();
+        let children = format!("/proc/{parent}/task");
+        let threads = fs::read_dir(children).into_iter().flatten().flatten();
+        let lists =
+            threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+        let all = lists.collect::<Vec<_>>().join(" ");
+        let numbers = all.split_whitespace().filter_map(|number| number.parse().ok());
+        let mappers = numbers.filter_map(Pid::from_raw).map(|number| Mapper { number });
+        mappers.into_iter().find(|it| it.read("cmdline").contains("map-files"))
+    }
+
+    fn read(&self, file: &str) -> String {
+        fs::read_to_string(format!("/proc/{}/{file}", self.number)).unwrap_or_default()
+    }
+
+    /// The filter of system calls is the last part of its confinement.
+    fn is_confined(&self) -> bool {
+        let (limits, status) = (self.read("limits"), self.read("status"));
+        let memory = limits.lines().find(|line| line.starts_with("Max data size"));
+        let is_limited = memory.is_some_and(|line| !line.contains("unlimited"));
+        let value = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let rights = value("CapEff:").unwrap_or_default().trim_matches(['\t', '0']);
+        is_limited && value("Seccomp:").is_some_and(|mode| mode.trim() == "2") && rights.is_empty()
+    }
+
+    /// Whether nothing is left of it, not even its status.
+    fn is_gone(&self) -> bool {
+        !Path::new(&format!("/proc/{}", self.number)).exists()
+    }
+}
+
+#[test]
+fn a_process_that_is_stopped_or_killed_costs_the_map_only() {
+    if !have(&["mkfs.ext4"]) {
+        return;
+    }
+    let (home, place) = (Home::new(), place());
+    let server = serve(&home, &make(&place, &FILES), &["--delay", "read=20ms"]);
+    let stopped = Mapper::stop(&server);
+    server.volume(&["set", "files=off"]).well();
+    wait_until("a map that is not wanted has no process", || stopped.is_gone());
+
+    server.volume(&["set", "files=auto"]).well();
+    let killed = Mapper::stop(&server);
+    kill_process(killed.number, Signal::KILL).expect("it is stopped");
+    server.says("its files cannot be mapped: its process has ended with signal: 9");
+    assert!(killed.is_gone());
+    assert!(!server.stderr().contains("no map is wanted"), "{}", server.stderr());
+
+    // The next program of this process does not wait for it.
+    server.volume(&["set", "rules=documents=4"]).well();
+    let stopped = Mapper::stop(&server);
+    home.overdrive(&["upgrade"]).well();
+    assert!(stopped.is_gone(), "{}", stopped.read("status"));
+    wait_for_files(&server, 4);
+
+    server.volume(&["set", "rules=documents=3"]).well();
+    let stopped = Mapper::stop(&server);
+    assert_eq!(server.end().status, 0);
+    assert!(stopped.is_gone());
+}
+
+#[test]
+fn a_last_block_that_is_not_whole_has_a_class() {
+    if !have(&["sfdisk"]) {
+        return;
+    }
+    let (home, place) = (Home::new(), place());
+    let path = image(&place, 8);
+    let file = fs::OpenOptions::new().write(true).open(&path).expect("ours");
+    file.set_len(8 * MIB as u64 + 512).expect("room");
+    let script = place.path().join("table");
+    fs::write(&script, "label: gpt\nstart=2048, size=8192\n").expect("room");
+    let partition = "sfdisk --quiet \"$0\" < \"$1\"";
+    run("sh", &["-c", partition, path.to_str().expect("text"), script.to_str().expect("text")])
+        .well();
+    // The last sector has the second table.
+    let server = serve(&home, &path, &["--raw"]);
+    wait_for_files(&server, 0);
+    let classes = map(&server)["classes"].clone();
+    let bytes = |class: &Value| class["bytes"].as_u64().expect("a number");
+    let sum: u64 = classes.as_array().expect("a list").iter().map(bytes).sum();
+    assert_eq!(sum, 8 * MIB as u64 + 4096, "in whole blocks: {classes}");
+    assert!(bytes(find(&classes, "class", "metadata")) > 8192, "both tables: {classes}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ use lane::{Event, Lock};
 pub(crate) use copies::{Copied, Copies, Encoded};
 pub(crate) use pending::Ticket;
 pub(crate) use restore::FoundPage;
-pub(crate) use tier::{OldPlace, Tier};
+pub(crate) use tier::{OBJECTS_PER_SLOT, OldPlace, Tier};
 
 /// Minimum number of bytes of an object: a repeated word.
 const BYTES_MIN: usize = object_bytes(8);

@@ -17,7 +17,7 @@ use packing::Incompressible;
 use policy::{Hash, NIL};
 
 /// Maximum number of objects, for each slot of the shard.
-const OBJECTS_PER_SLOT: u32 = 2;
+pub(crate) const OBJECTS_PER_SLOT: u32 = 2;
 
 /// Slots that usually become free at a time.
 const RELEASED_ROOM: usize = 64;
@@ -170,6 +170,17 @@ impl Tier {
     #[inline]
     pub(crate) fn pages(&self) -> u32 {
         self.pages_held
+    }
+
+    /// Number of the positions of its blocks, at most [`OBJECTS_PER_SLOT`] for each slot.
+    pub(crate) fn positions(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Returns the blocks at these positions.
+    pub(crate) fn blocks_at(&self, positions: Range<usize>) -> impl Iterator<Item = u64> {
+        let objects = self.objects.iter().skip(positions.start).take(positions.len());
+        objects.filter(|object| !object.has(FREE)).map(Object::block)
     }
 
     /// Whether a change need not be reported to it.

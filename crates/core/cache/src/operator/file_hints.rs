@@ -1,13 +1,13 @@
 //! Hints about the files of a volume, and the blocks that are held of them.
 
 use crate::request::Cache;
-use crate::shard::HeldBlock;
+use crate::shard::{HELD_POSITIONS_A_SLOT, HeldBlock};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use policy::Hints;
 
-/// Slots that are visited in one section.
-const SLICE: u32 = 256;
+/// Positions of held blocks that are visited in one section.
+const SLICE: u64 = 256;
 
 impl Cache {
     /// Sets the hints about the volume's files, or removes them. Clients are not delayed: each
@@ -28,22 +28,20 @@ impl Cache {
         }
     }
 
-    /// Calls `visit` with the blocks that memory holds, some at a time, each once; without those
-    /// that are held compressed only. Takes short sections, and lets other tasks of the lane run
-    /// after each, so a block that moves during the walk may be missed or found twice.
-    pub async fn visit_held_blocks(&self, mut visit: impl FnMut(&[HeldBlock])) {
+    /// Appends blocks that memory holds, also those that it holds compressed: the next ones from a
+    /// position on, which is 0 at first. Returns the position from which to continue; None: these
+    /// were the last ones. Takes one short section and lets other tasks of the lane run after it,
+    /// so a block that moves between two calls may be missed or found twice.
+    pub async fn list_held_blocks(&self, from: u64, held: &mut Vec<HeldBlock>) -> Option<u64> {
         let (lane, shared) = (&self.0.lane, &self.0.shared);
-        let slots = shared.geometry.slots_per_shard();
-        let mut held = Vec::with_capacity(SLICE as usize);
-        for entry in shared.shards.iter() {
-            for from in (0..slots).step_by(SLICE as usize) {
-                lane.turn().await;
-                held.clear();
-                let to = slots.min(from + SLICE);
-                entry.shard.with(|shard| shard.list_held(from..to, &mut held));
-                visit(&held);
-                lane.rest().await;
-            }
-        }
+        let of_shard = u64::from(shared.geometry.slots_per_shard()) * HELD_POSITIONS_A_SLOT;
+        let number = usize::try_from(from / of_shard).ok()?;
+        let entry = shared.shards.get(number)?;
+        lane.turn().await;
+        let next = entry.shard.with(|shard| shard.list_held(from % of_shard, SLICE, held));
+        lane.rest().await;
+        let shard = number as u64 * of_shard;
+        let next = next.map_or(shard + of_shard, |next| shard + next);
+        (next < of_shard * shared.shards.len() as u64).then_some(next)
     }
 }

@@ -12,11 +12,41 @@ use super::Sampling;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
-use lane::Lock;
+use lane::{Event, Lock};
 use policy::{
     CLASSES_MAX, ClassCounts, ClassReport, CurrentHints, Hash, Hints, Judge, Kind, PolicyHints,
     Sampler,
 };
+
+/// Notes that blocks were written by which the map of files has probably changed.
+#[derive(Default)]
+pub struct MapWrites {
+    are_noted: AtomicBool,
+    noted: Event,
+}
+
+impl MapWrites {
+    /// Returns whether such writes were noted since the last call.
+    pub fn take(&self) -> bool {
+        self.are_noted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether such writes were noted since the last call of [`MapWrites::take`].
+    pub fn are_noted(&self) -> bool {
+        self.are_noted.load(Ordering::Relaxed)
+    }
+
+    /// Signalled at the first such write after each call of [`MapWrites::take`].
+    pub fn noted(&self) -> &Event {
+        &self.noted
+    }
+
+    fn note(&self) {
+        if !self.are_noted() && !self.are_noted.swap(true, Ordering::Relaxed) {
+            self.noted.notify();
+        }
+    }
+}
 
 /// The hints of a volume.
 #[derive(Default)]
@@ -24,6 +54,7 @@ pub(crate) struct VolumeHints {
     /// Whether there are hints.
     are_set: AtomicBool,
     present: Lock<Option<Box<Present>>>,
+    map_writes: MapWrites,
 }
 
 /// Hints that are set.
@@ -101,6 +132,17 @@ impl VolumeHints {
 }
 
 impl Sampling {
+    /// Notes a write by which the map of files has probably changed.
+    #[cold]
+    pub(crate) fn note_map_write(&self) {
+        self.hints.map_writes.note();
+    }
+
+    /// Writes by which the map of files has probably changed.
+    pub(crate) fn map_writes(&self) -> &MapWrites {
+        &self.hints.map_writes
+    }
+
     /// Sets the hints of a volume with this policy and number of slots, or removes them.
     pub(crate) fn set_hints(
         &self,

@@ -10,7 +10,7 @@
 mod hints;
 mod state;
 
-pub use hints::{ClassFigures, HintsReport};
+pub use hints::{ClassFigures, HintsReport, MapWrites};
 pub use state::PolicyState;
 
 use alloc::vec::Vec;

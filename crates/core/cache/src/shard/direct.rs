@@ -66,10 +66,11 @@ impl Shard {
     pub(crate) fn count_direct(&mut self, change: &Change, write: &DirectWrite, good: bool) {
         self.count_change(change);
         self.count_write_through(write.reason);
+        let (first, blocks) = blocks_of(&change.at);
+        self.note_map_write(first, blocks);
         let Some(candidate) = write.candidate else { return };
         let pollutes = self.follow_write(&change.at, candidate).would_pollute();
         if good && !pollutes {
-            let (first, blocks) = blocks_of(&change.at);
             self.accessed(first, blocks, blocks, Access::WriteThrough);
         }
     }

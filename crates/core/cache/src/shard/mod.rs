@@ -69,6 +69,7 @@ use retained::RetainedBlocks;
 pub(crate) use crate::dirty::decision::Reason;
 pub(crate) use compressed::Batch;
 pub(crate) use direct::DirectWrite;
+pub(crate) use file_hints::HELD_POSITIONS_A_SLOT;
 pub use file_hints::HeldBlock;
 pub(crate) use read::{Fetch, Fetched, Look, QuickRead, Reader};
 pub(crate) use readahead::{AheadOf, Begin};

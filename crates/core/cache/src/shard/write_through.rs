@@ -60,6 +60,7 @@ impl Shard {
         let (first, blocks) = blocks_of(at);
         self.write_through.begin(*at);
         self.fills.bar_admission(first, blocks);
+        self.note_map_write(first, blocks);
     }
 
     /// Prepares these blocks of a write-through that is about to be sent: makes their copies, and

@@ -163,7 +163,8 @@ impl Shard {
         }
         let early = self.writes_early(gauges);
         while let Some(seed) = self.next_seed(early) {
-            if self.gather(gauges, seed, &mut load.blocks, most, early) {
+            if let Some(first) = self.gather(gauges, seed, &mut load.blocks, most, early) {
+                self.note_map_write(first, load.blocks.blocks());
                 return Next::Blocks;
             }
         }
@@ -233,6 +234,7 @@ impl Shard {
     }
 
     /// Fills a run with the seed's block and its waiting neighbours, up to the region's border.
+    /// Returns its first block.
     /// Blocks that are not whole may only be first or last, where they join without a gap.
     fn gather(
         &mut self,
@@ -241,12 +243,10 @@ impl Shard {
         run: &mut Run,
         most: u32,
         early: bool,
-    ) -> bool {
+    ) -> Option<u64> {
         run.clear(&self.arena);
         let most = self.run_blocks.min(most.max(1));
-        let Some(mut next) = self.waiting(seed, early) else {
-            return false;
-        };
+        let mut next = self.waiting(seed, early)?;
         let region = seed / self.region_blocks * self.region_blocks;
         let mut first = seed;
         while first > region && seed - first + 1 < u64::from(most) {
@@ -267,11 +267,11 @@ impl Shard {
             block += 1;
             let more = block < region + self.region_blocks && run.blocks() < most;
             if !more || !reaches_end(header.mask) {
-                return true;
+                return Some(first);
             }
             match self.waiting(block, early) {
                 Some(after) if begins_at_start(after.1.mask) => next = after,
-                _ => return true,
+                _ => return Some(first),
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::classes::{CLASSES_MAX, UNKNOWN};
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
 /// Maximum number of extents: 36 MiB of memory.
 pub const EXTENTS_MAX: usize = 4 << 20;
@@ -168,19 +169,34 @@ impl ClassMap {
     /// Returns the class of a block. Allocates nothing.
     #[inline]
     pub fn class_of(&self, block: u64) -> u8 {
-        let entry = (block >> self.stride_log2) as usize;
-        // A block behind the last entry is behind the last extent.
-        let Some(&[from, to]) = self.index.get(entry..).and_then(|rest| rest.first_chunk()) else {
-            return UNKNOWN;
-        };
-        let words = &self.words[from as usize..to as usize];
-        let behind = from as usize + words.partition_point(|word| first_of(*word) <= block);
-        let Some(index) = behind.checked_sub(1) else { return UNKNOWN };
+        let Some(index) = self.words_until(block).checked_sub(1) else { return UNKNOWN };
         let word = self.words[index];
         match block - first_of(word) < blocks_of(word) {
             true => class_of(word),
             false => UNKNOWN,
         }
+    }
+
+    /// Returns the number of words that begin at this block or before it.
+    #[inline]
+    fn words_until(&self, block: u64) -> usize {
+        let entry = (block >> self.stride_log2) as usize;
+        // A block behind the last entry is behind the last extent.
+        let Some(&[from, to]) = self.index.get(entry..).and_then(|rest| rest.first_chunk()) else {
+            return self.words.len();
+        };
+        let words = &self.words[from as usize..to as usize];
+        from as usize + words.partition_point(|word| first_of(*word) <= block)
+    }
+
+    /// Whether an extent of such a class has one of these blocks. Takes one step for each extent
+    /// among them, and allocates nothing.
+    pub fn has_class(&self, blocks: Range<u64>, is_such: impl Fn(u8) -> bool) -> bool {
+        let from = self.words_until(blocks.start).saturating_sub(1);
+        let words = self.words[from..].iter().take_while(|word| first_of(**word) < blocks.end);
+        words
+            .filter(|word| first_of(**word) + blocks_of(**word) > blocks.start)
+            .any(|word| is_such(class_of(*word)))
     }
 
     /// The extents, in their order, each of up to 4 GiB.
@@ -279,6 +295,11 @@ mod tests {
                 prop_assert_eq!(map.class_of(block as u64), *class);
             }
             prop_assert_eq!(map.class_of(u64::MAX), UNKNOWN);
+            for (from, to) in (0..expected.len()).flat_map(|to| [(to / 2, to), (to, to + 1)]) {
+                let has = map.has_class(from as u64..to as u64, |class| class == 7);
+                prop_assert_eq!(has, expected[from..to].contains(&7), "{}..{}", from, to);
+            }
+            prop_assert!(!map.has_class(u64::MAX - 9..u64::MAX, |_| true));
             let again = ClassMap::new(map.extents(), u64::MAX).expect("it was a map");
             prop_assert_eq!(again.words, map.words);
         }

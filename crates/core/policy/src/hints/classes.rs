@@ -108,6 +108,17 @@ const fn second_access(name: &'static str, quarters: u16) -> Class {
     Class { name, treatment: Treatment { weight: Weight::quarters(quarters), admission } }
 }
 
+/// The class of metadata.
+const METADATA: u8 = 2;
+/// The class of directories.
+const DIRECTORIES: u8 = 4;
+
+/// Whether a write to a block of this class may change the map of files. Writes to a journal do not
+/// yet: maps are made without it.
+pub(super) fn is_of_map(class: u8) -> bool {
+    matches!(class, METADATA | DIRECTORIES)
+}
+
 /// The classes of files; the index is the number of the class. A journal is written in a circle
 /// and hardly read, so its blocks leave early.
 pub const CLASSES: [Class; 14] = [

@@ -24,6 +24,7 @@ pub use judge::{ClassReport, CurrentHints, Judge};
 use crate::{Hash, Sampler};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 use first_accesses::FirstAccesses;
 
@@ -175,6 +176,11 @@ impl PolicyHints {
         is_spared
     }
 
+    /// Whether a write to these blocks may change the map of files.
+    pub(crate) fn outdates_map(&self, blocks: Range<u64>) -> bool {
+        self.hints.map.has_class(blocks, classes::is_of_map)
+    }
+
     /// Whether blocks of this class are never admitted, whatever the judge has decided.
     pub(crate) fn never_admits(&self, block: u64) -> bool {
         self.hints.of(Hash::of(block)).1.admission == ClassAdmission::Never
@@ -186,6 +192,7 @@ mod tests {
     use super::*;
     use crate::brute_force::draw;
     use crate::{Kind, Policy};
+    use alloc::vec::Vec;
 
     const METADATA: u8 = 2;
     const MEDIA: u8 = 9;
@@ -217,6 +224,17 @@ mod tests {
         assert_eq!((of(MEDIA).misses, of(MEDIA).skipped), (3, 2));
         assert_eq!((of(FREE).misses, of(FREE).skipped), (2, 2));
         assert_eq!((of(METADATA).misses, of(METADATA).skipped), (1, 0));
+    }
+
+    #[test]
+    fn writes_of_metadata_and_directories_outdate_the_map() {
+        let of_map = CLASSES.iter().zip(0..).filter(|(_, number)| classes::is_of_map(*number));
+        let names: Vec<_> = of_map.map(|(class, _)| class.name).collect();
+        assert_eq!(names, ["metadata", "directories"]);
+        let shard = of_shard();
+        let outdates = [990..1000, 990..1010, 1000..1010, 2000..2005, 5000..9000]
+            .map(|blocks| shard.outdates_map(blocks));
+        assert_eq!(outdates, [true, true, false, false, false]);
     }
 
     #[test]

@@ -106,15 +106,14 @@ impl Report {
             _ => target.daemon.held(&volume)?,
         };
         let shown = target.daemon.ask(&Ask::Show { volume: volume.clone() })?;
-        // An older daemon has no rules.
-        let rules = serde_json::from_value::<Rules>(shown["stack"]["cache"]["rules"].clone());
-        let rules = FileRules::new(&rules.unwrap_or_default()).unwrap_or_default();
+        let rules = rules_of(&volume, &shown["stack"]["cache"]["rules"]);
         let map = map_of(&mut target.daemon, &volume, size_bytes);
         let classes = class_list(&map, &rules, memory_bytes);
         let class_of = |extent: &Extent| hints::class_of(&map, extent, &rules, memory_bytes);
+        let blocks = size_bytes.div_ceil(4096);
         Ok(Report {
             summary: MapSummary::of(&map),
-            amounts: Amounts::of(&map, &classes, &held, size_bytes / 4096, class_of),
+            amounts: Amounts::of(&map, &classes, &held, blocks, class_of),
             memory_bytes,
             hints: target.daemon.statistics(&volume)?.files,
             volume,
@@ -125,6 +124,22 @@ impl Report {
         let classes = self.hints.iter().flat_map(|hints| &hints.classes);
         classes.into_iter().find(|one| one.class == class)
     }
+}
+
+/// Returns the rules of a volume, as its daemon shows them. An older daemon has none. Rules that
+/// this program does not have are reported, and the map is shown without any.
+fn rules_of(volume: &str, shown: &Value) -> FileRules {
+    if shown.is_null() {
+        return FileRules::default();
+    }
+    let rules = serde_json::from_value::<Rules>(shown.clone()).map_err(|error| error.to_string());
+    rules.and_then(|rules| FileRules::new(&rules)).unwrap_or_else(|why| {
+        daemon::complain!(
+            "overdrive: {volume}: its daemon follows rules that this program does not have \
+             ({why}): the classes are shown without rules; use the program of the daemon"
+        );
+        FileRules::default()
+    })
 }
 
 /// Maps the files of a volume.
