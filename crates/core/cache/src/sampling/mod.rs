@@ -124,7 +124,7 @@ impl Sampling {
             arbiter: arbiter.map(Lock::new),
             kind,
             slots,
-            tier_share: AtomicU32::new(TierArbiter::first_share().bits()),
+            tier_share: AtomicU32::new(TierArbiter::first_share(kind).bits()),
             has_tier: AtomicBool::new(false),
             is_tier_fixed: AtomicBool::new(false),
             tier: Lock::new(None),
