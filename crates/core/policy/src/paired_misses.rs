@@ -9,17 +9,21 @@
 pub(crate) struct PairedMisses<const CACHES: usize> {
     /// Accesses that the first cache missed and the second did not.
     only: [[f64; CACHES]; CACHES],
+    /// All misses of each cache.
+    all: [f64; CACHES],
 }
 
 impl<const CACHES: usize> PairedMisses<CACHES> {
     /// No access was counted.
-    pub(crate) const NONE: PairedMisses<CACHES> = PairedMisses { only: [[0.0; CACHES]; CACHES] };
+    pub(crate) const NONE: PairedMisses<CACHES> =
+        PairedMisses { only: [[0.0; CACHES]; CACHES], all: [0.0; CACHES] };
 
     /// Counts an access. `missed`: which of the caches missed it.
     #[inline]
     pub(crate) fn add(&mut self, missed: &[bool; CACHES]) {
-        let rows = self.only.iter_mut().zip(missed).filter(|(_, missed)| **missed);
-        for (row, _) in rows {
+        let rows = self.only.iter_mut().zip(&mut self.all).zip(missed);
+        for ((row, all), _) in rows.filter(|(_, missed)| **missed) {
+            *all += 1.0;
             for (count, missed) in row.iter_mut().zip(missed) {
                 *count += if *missed { 0.0 } else { 1.0 };
             }
@@ -28,7 +32,12 @@ impl<const CACHES: usize> PairedMisses<CACHES> {
 
     /// Reduces the weight of the accesses until now to this part.
     pub(crate) fn fade(&mut self, keeps: f64) {
-        self.only.iter_mut().flatten().for_each(|count| *count *= keeps);
+        self.only.iter_mut().flatten().chain(&mut self.all).for_each(|count| *count *= keeps);
+    }
+
+    /// Returns the misses of a cache.
+    pub(crate) fn misses(&self, cache: usize) -> f64 {
+        self.all[cache]
     }
 
     /// Returns by how many misses a cache is better than another one; negative: worse.
@@ -53,7 +62,7 @@ mod tests {
     fn only_accesses_that_one_cache_misses_alone_are_evidence() {
         let mut pairs = PairedMisses::NONE;
         (0..1_000_000).for_each(|_| pairs.add(&[true, true, true]));
-        assert_eq!(pairs.gain(0, 1), 0.0);
+        assert_eq!((pairs.gain(0, 1), pairs.misses(2)), (0.0, 1e6));
         for _ in 0..20 {
             pairs.add(&[false, true, true]);
             pairs.add(&[true, true, false]);

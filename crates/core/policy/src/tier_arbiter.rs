@@ -35,7 +35,8 @@ const KEEPS: f64 = 0.9946;
 /// The minimum difference, in standard deviations, squared.
 const DEVIATIONS_SQUARED: f64 = 16.0;
 /// The minimum difference, in misses for each slot of a shadow: a change of the share costs the
-/// cache many of its blocks, while the shadow of the new share has all of its own already.
+/// cache many of its blocks, while the shadow of the new share has all of its own already. Where
+/// most accesses hit, it is `DEVIATIONS_SQUARED` of all misses, if that is less.
 const GAIN_PER_SLOT_MIN: f64 = 0.3;
 /// Slots of a shadow; up to twice that.
 const SAMPLED: u32 = 512;
@@ -63,7 +64,8 @@ pub struct TierArbiter {
     seen: u32,
     current: usize,
     misses: PairedMisses<{ SHARES.len() }>,
-    gain_min: f64,
+    /// [`GAIN_PER_SLOT_MIN`] for all slots of a shadow.
+    large_gain: f64,
     /// The accesses, which fade as `misses` do.
     accesses: f64,
     record: TierRecord,
@@ -91,8 +93,8 @@ impl Sizes for MeanSizes {
 }
 
 impl TierArbiter {
-    /// Creates an arbiter for a cache of this policy with `slots` slots in all its shards. It begins
-    /// with [`TierArbiter::first_share`].
+    /// Creates an arbiter for a cache of this policy with `slots` slots in all its shards. It
+    /// begins with [`TierArbiter::first_share`].
     ///
     /// # Panics
     /// As [`Policy::new`](crate::Policy::new).
@@ -107,7 +109,7 @@ impl TierArbiter {
             seen: 0,
             current: first_choice(kind),
             misses: PairedMisses::NONE,
-            gain_min: GAIN_PER_SLOT_MIN * f64::from(sampled),
+            large_gain: GAIN_PER_SLOT_MIN * f64::from(sampled),
             accesses: 0.0,
             record: TierRecord::default(),
         }
@@ -198,9 +200,12 @@ impl TierArbiter {
     /// Returns the best of the choices that are significantly better than the current one.
     fn better_choice(&self) -> Option<usize> {
         let gain = |choice: &usize| self.misses.gain(*choice, self.current);
+        let deviation_squared = self.misses.misses(self.current).max(1.0);
         let is_better = |choice: &usize| {
-            gain(choice) >= self.gain_min
-                && self.misses.is_significant(*choice, self.current, DEVIATIONS_SQUARED)
+            let gain = gain(choice).max(0.0);
+            let is_large =
+                gain >= self.large_gain || gain * gain >= DEVIATIONS_SQUARED * deviation_squared;
+            is_large && self.misses.is_significant(*choice, self.current, DEVIATIONS_SQUARED)
         };
         let better = (0..SHARES.len()).filter(is_better);
         better.max_by(|one, other| gain(one).total_cmp(&gain(other)))
