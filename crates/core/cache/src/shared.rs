@@ -363,6 +363,11 @@ impl Shared {
         self.sampling.force_tier_share(share);
     }
 
+    /// The share of the compressed tier.
+    pub fn tier_share(&self) -> policy::TierShare {
+        self.sampling.tier_share()
+    }
+
     /// The number of dirty blocks.
     pub fn dirty_blocks(&self) -> u32 {
         self.gauges.dirty()

@@ -4,7 +4,9 @@
 mod common;
 
 use block::{Block, Buf, Compress, Extent, Memory, Ram, Request, Stack, WriteMode};
-use cache::{Arena, Cache, Changes, CleanBlocks, Counters, Geometry, Settings, Shared, State};
+use cache::{
+    Arena, Cache, Changes, CleanBlocks, Counters, Geometry, PolicyState, Settings, Shared, State,
+};
 use common::geometry;
 use hotlist::Entry;
 use lane::{Lane, Prices, Random, World};
@@ -206,6 +208,53 @@ fn an_observer_reads_all_and_leaves_no_trace() {
     assert_eq!(named(&scene), before);
     let cache = scene.cache.clone();
     assert!(scene.run(async move { cache.policy_state().await }) == policy, "the policy changed");
+}
+
+#[test]
+fn the_chosen_share_goes_on_in_the_next_process() {
+    let state_of = |scene: &mut Scene| {
+        let cache = scene.cache.clone();
+        scene.run(async move { cache.policy_state().await })
+    };
+    let restore = |scene: &mut Scene, bytes: &[u8]| {
+        let state = PolicyState::parse(bytes, scene.settings.policy, scene.shared.geometry());
+        let state = state.expect("undamaged").expect("of this cache");
+        let cache = scene.cache.clone();
+        scene.run(async move { cache.restore_policy(state).await });
+    };
+    // Fewer slots: all blocks fit only if three quarters of the slots are for compressed ones.
+    const FEW: u32 = 640;
+    let mut first = scene(Compress::Lz4).kill(FEW, CleanBlocks::Drop);
+    let half = first.shared.tier_share();
+    for _ in 0..8 {
+        first.read_all(0);
+    }
+    let chosen = first.shared.tier_share();
+    assert!(chosen.percent > half.percent, "{chosen:?}");
+    let state = state_of(&mut first);
+
+    let mut second = first.kill(FEW, CleanBlocks::Keep);
+    second.read_all(0);
+    assert_eq!(second.shared.tier_share(), half, "it was not restored yet");
+    restore(&mut second, &state);
+    assert_eq!(second.shared.tier_share(), chosen);
+    second.read_all(0);
+    assert_eq!(second.shared.tier_share(), chosen);
+    // Restored before the first block is compressed.
+    second.settings.compress = Compress::Off;
+    let mut third = second.kill(FEW, CleanBlocks::Drop);
+    let without = state_of(&mut third);
+    assert_eq!((state[0], without[0]), (2, 1), "older programs read a state without a tier");
+    restore(&mut third, &state);
+    third.set(Changes { compress: Some(Compress::Lz4), ..Changes::default() });
+    third.read_all(0);
+    assert_eq!(third.shared.tier_share(), chosen);
+    // The state of an older program says nothing about the tier.
+    third.settings.compress = Compress::Lz4;
+    let mut fourth = third.kill(FEW, CleanBlocks::Drop);
+    restore(&mut fourth, &without);
+    fourth.read_all(0);
+    assert_eq!(fourth.shared.tier_share(), half);
 }
 
 #[test]

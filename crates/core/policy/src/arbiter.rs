@@ -67,19 +67,19 @@ impl Tuning {
 }
 
 /// Decaying counts of the misses of some shadows.
-pub(crate) struct Memory<const SHADOWS: usize> {
+struct Memory<const SHADOWS: usize> {
     speed: Speed,
-    pub(crate) misses: [f64; SHADOWS],
+    misses: [f64; SHADOWS],
 }
 
 impl<const SHADOWS: usize> Memory<SHADOWS> {
-    pub(crate) fn new(speed: Speed) -> Memory<SHADOWS> {
+    fn new(speed: Speed) -> Memory<SHADOWS> {
         Memory { speed, misses: [0.0; SHADOWS] }
     }
 
     /// Decays the counts. Returns the shadow that is significantly better than the current one, if
     /// there is one.
-    pub(crate) fn look(&mut self, current: usize) -> Option<usize> {
+    fn look(&mut self, current: usize) -> Option<usize> {
         let mut best = current;
         for shadow in 0..SHADOWS {
             if self.misses[shadow] < self.misses[best] {

@@ -36,6 +36,7 @@ mod lirs;
 mod lists;
 mod lru;
 mod packed;
+mod paired_misses;
 mod policy;
 mod s3_fifo;
 mod sampler;

@@ -29,20 +29,21 @@ struct Object {
     hash: Hash,
     /// The number of the page in which it begins.
     page: u32,
-    /// The next object that begins in this page; in a free object, the next free one.
+    /// The live objects that begin in this page before and after it; in a free object, `next` is
+    /// the next free one.
+    previous: u32,
     next: u32,
     /// Its number in the table.
     key: u32,
     at: u16,
     bytes: u16,
     is_used: bool,
-    is_dead: bool,
 }
 
 /// A slot with objects.
 struct Page {
     has_slot: bool,
-    /// The first and the last stored object that begin here.
+    /// The first and the last live object that begin here.
     first: u32,
     last: u32,
     /// Live objects that have bytes here.
@@ -162,24 +163,20 @@ impl Tier {
         let near = whole.min(PAGE_BYTES - at);
         self.cursor = at + near;
         let key = self.table.insert(hash);
+        let previous = self.page(page).last;
         let number = self.take_object(Object {
             hash,
             page,
+            previous,
             next: NIL,
             key,
             at: at as u16,
             bytes: bytes as u16,
             is_used: false,
-            is_dead: false,
         });
         self.object_of[key as usize] = number;
-        let first = self.page(page);
-        first.live += 1;
-        let before = core::mem::replace(&mut first.last, number);
-        match before {
-            NIL => first.first = number,
-            before => self.objects[before as usize].next = number,
-        }
+        self.link(number);
+        self.page(page).live += 1;
         if near < whole {
             self.advance();
             self.page(self.cursor_page).live += 1;
@@ -200,17 +197,13 @@ impl Tier {
         let mut next = self.pages[0].first;
         while next != NIL {
             let object = self.objects[next as usize];
-            if !object.is_dead {
-                if object.is_used
-                    && let Some(again) = again.as_deref_mut()
-                {
-                    again.push((object.hash, object.bytes.into()));
-                }
-                self.kill(next);
+            if object.is_used
+                && let Some(again) = again.as_deref_mut()
+            {
+                again.push((object.hash, object.bytes.into()));
             }
-            // Unless the page was released, with its list.
-            let is_there = !self.pages.is_empty() && self.oldest == object.page;
-            next = if is_there { object.next } else { NIL };
+            self.kill(next);
+            next = object.next;
         }
         self.release_if_empty();
         true
@@ -254,12 +247,36 @@ impl Tier {
         self.release_if_dead(filled);
     }
 
-    /// Makes a live object a dead one. Releases its pages if they have no live object any more.
+    /// Appends an object to the list of its page.
+    fn link(&mut self, number: u32) {
+        let Object { page, previous, .. } = self.objects[number as usize];
+        match previous {
+            NIL => self.page(page).first = number,
+            previous => self.objects[previous as usize].next = number,
+        }
+        self.page(page).last = number;
+    }
+
+    /// Removes an object from the list of its page.
+    fn unlink(&mut self, number: u32) {
+        let Object { page, previous, next, .. } = self.objects[number as usize];
+        match previous {
+            NIL => self.page(page).first = next,
+            previous => self.objects[previous as usize].next = next,
+        }
+        match next {
+            NIL => self.page(page).last = previous,
+            next => self.objects[next as usize].previous = previous,
+        }
+    }
+
+    /// Removes an object. Releases its pages if they have no live object any more.
     fn kill(&mut self, number: u32) {
         let object = self.objects[number as usize];
         self.table.remove(object.key);
         self.held -= 1;
-        self.objects[number as usize].is_dead = true;
+        self.unlink(number);
+        self.objects[number as usize].next = core::mem::replace(&mut self.free, number);
         if u32::from(object.at) + object_bytes(object.bytes.into()) > PAGE_BYTES {
             let next = object.page.wrapping_add(1);
             self.page(next).live -= 1;
@@ -283,17 +300,11 @@ impl Tier {
         }
     }
 
-    /// Releases the slot of a page, and its objects, which are dead.
+    /// Releases the slot of a page, which has no object.
     fn release(&mut self, index: usize) {
         let page = &mut self.pages[index];
+        debug_assert_eq!(page.first, NIL);
         let had_slot = core::mem::replace(&mut page.has_slot, false);
-        let mut next = core::mem::replace(&mut page.first, NIL);
-        while next != NIL {
-            let object = &mut self.objects[next as usize];
-            debug_assert!(object.is_dead);
-            let after = core::mem::replace(&mut object.next, self.free);
-            self.free = core::mem::replace(&mut next, after);
-        }
         self.pages_held -= u32::from(had_slot);
         self.released += u32::from(had_slot);
     }

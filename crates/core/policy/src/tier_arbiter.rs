@@ -10,7 +10,7 @@
 //! The shadows of the tier follow the share of the policy's window; each sees one block in twice as
 //! many as the shadows of the window do, because it takes about four times the memory.
 
-use crate::arbiter::{Memory, Speed};
+use crate::paired_misses::PairedMisses;
 use crate::sampler::{Owner, Sampler};
 use crate::tier_shard::{Sizes, TierShard};
 use crate::tier_sizes::MeanSizes;
@@ -26,13 +26,18 @@ const SHARES: [TierShare; 5] = [
 ];
 /// Index of the share of a cache without a tier.
 const WITHOUT: usize = 0;
-/// Index of the first choice: of all fixed shares, the one that never costs much.
-const FIRST: usize = 2;
+/// Index of half of the slots.
+const HALF: usize = 2;
 /// Number of comparisons while a shadow sees as many accesses as it has slots.
 const LOOKS: u32 = 8;
-/// A half-life of 128 comparisons, and four standard deviations: a change of the share costs the
-/// cache many of its blocks, while the shadow of the new share has all of its own already.
-const SPEED: Speed = Speed { keeps: 0.9946, deviations_squared: 16.0 };
+/// Factor by which the counts of misses fade at each comparison: a half-life of 128 of them.
+const KEEPS: f64 = 0.9946;
+/// The minimum difference, in standard deviations, squared.
+const DEVIATIONS_SQUARED: f64 = 16.0;
+/// The minimum difference, in misses for each slot of a shadow: a change of the share costs the
+/// cache many of its blocks, while the shadow of the new share has all of its own already. Where
+/// most accesses hit, it is `DEVIATIONS_SQUARED` of all misses, if that is less.
+const GAIN_PER_SLOT_MIN: f64 = 0.3;
 /// Slots of a shadow; up to twice that.
 const SAMPLED: u32 = 512;
 /// Factor by which measured sizes fade at each comparison.
@@ -58,10 +63,22 @@ pub struct TierArbiter {
     every: u32,
     seen: u32,
     current: usize,
-    memory: Memory<{ SHARES.len() }>,
-    /// The accesses, which fade as the misses in `memory` do.
+    misses: PairedMisses<{ SHARES.len() }>,
+    /// [`GAIN_PER_SLOT_MIN`] for all slots of a shadow.
+    large_gain: f64,
+    /// The accesses, which fade as `misses` do.
     accesses: f64,
     record: TierRecord,
+}
+
+/// Returns the index of the first choice: of all fixed shares, the one that never costs much.
+fn first_choice(kind: Kind) -> usize {
+    match kind {
+        // Their main part gives up only the blocks with the fewest requests. A tier of these alone
+        // hardly has a hit, so half of the slots would cost up to a third more misses.
+        Kind::WTinyLfu | Kind::WTinyLfu10 => WITHOUT,
+        _ => HALF,
+    }
 }
 
 /// Of how many blocks one is in the sample, as a power of two.
@@ -76,7 +93,8 @@ impl Sizes for MeanSizes {
 }
 
 impl TierArbiter {
-    /// Creates an arbiter for a cache of this policy with `slots` slots in all its shards.
+    /// Creates an arbiter for a cache of this policy with `slots` slots in all its shards. It
+    /// begins with [`TierArbiter::first_share`].
     ///
     /// # Panics
     /// As [`Policy::new`](crate::Policy::new).
@@ -89,8 +107,9 @@ impl TierArbiter {
             sampler: TierArbiter::sampler_of(slots),
             every: (sampled / LOOKS).max(16),
             seen: 0,
-            current: FIRST,
-            memory: Memory::new(SPEED),
+            current: first_choice(kind),
+            misses: PairedMisses::NONE,
+            large_gain: GAIN_PER_SLOT_MIN * f64::from(sampled),
             accesses: 0.0,
             record: TierRecord::default(),
         }
@@ -102,9 +121,16 @@ impl TierArbiter {
         Sampler::new(Owner::Arbiter, one_in_log2(slots))
     }
 
-    /// The first share.
-    pub fn first_share() -> TierShare {
-        SHARES[FIRST]
+    /// The first share in a cache of this policy.
+    pub fn first_share(kind: Kind) -> TierShare {
+        SHARES[first_choice(kind)]
+    }
+
+    /// Begins with the share that an earlier arbiter has chosen, if it is one of the shares.
+    pub fn begin_at(&mut self, share: TierShare) {
+        if let Some(choice) = SHARES.iter().position(|other| *other == share) {
+            self.current = choice;
+        }
     }
 
     /// The sample of blocks whose accesses and compressed sizes it must see.
@@ -130,8 +156,7 @@ impl TierArbiter {
     /// Returns the share of the recent accesses that hit because of the tier: that a cache without
     /// one would have missed. None: there was no access.
     pub fn saved_share(&self) -> Option<f64> {
-        let misses = &self.memory.misses;
-        let saved = misses[WITHOUT] - misses[self.current];
+        let saved = self.misses.gain(self.current, WITHOUT);
         (self.accesses > 0.0).then(|| (saved / self.accesses).clamp(0.0, 1.0))
     }
 
@@ -148,12 +173,14 @@ impl TierArbiter {
 
     /// Records an access to a block of the sample. Returns the new share if it changes.
     pub fn access(&mut self, hash: Hash) -> Option<TierShare> {
+        let mut missed = [false; SHARES.len()];
         for (shadow, shard) in self.shadows.iter_mut().enumerate() {
             if !shard.hit(hash) && !shard.read_tier_or_admit(hash, &mut self.sizes) {
-                self.memory.misses[shadow] += 1.0;
+                missed[shadow] = true;
                 self.record.misses[shadow] += 1;
             }
         }
+        self.misses.add(&missed);
         self.accesses += 1.0;
         self.record.accesses += 1;
         self.seen += 1;
@@ -162,9 +189,25 @@ impl TierArbiter {
         }
         self.seen = 0;
         self.sizes.fade(SIZES_KEEP);
-        self.accesses *= SPEED.keeps;
-        self.current = self.memory.look(self.current)?;
+        let better = self.better_choice();
+        self.accesses *= KEEPS;
+        self.misses.fade(KEEPS);
+        self.current = better?;
         self.record.changes += 1;
         Some(self.share())
+    }
+
+    /// Returns the best of the choices that are significantly better than the current one.
+    fn better_choice(&self) -> Option<usize> {
+        let gain = |choice: &usize| self.misses.gain(*choice, self.current);
+        let deviation_squared = self.misses.misses(self.current).max(1.0);
+        let is_better = |choice: &usize| {
+            let gain = gain(choice).max(0.0);
+            let is_large =
+                gain >= self.large_gain || gain * gain >= DEVIATIONS_SQUARED * deviation_squared;
+            is_large && self.misses.is_significant(*choice, self.current, DEVIATIONS_SQUARED)
+        };
+        let better = (0..SHARES.len()).filter(is_better);
+        better.max_by(|one, other| gain(one).total_cmp(&gain(other)))
     }
 }

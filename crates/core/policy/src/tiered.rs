@@ -223,7 +223,7 @@ mod tests {
         let blocks: Vec<u64> = (0..400_000u64)
             .map(|read| if read % 2 == 0 { hot(&mut state) } else { read % 60_000 * 2 + 1 })
             .collect();
-        let kind = Kind::WTinyLfu10;
+        let kind = Kind::Adaptive;
         let mut cache = TieredSimulation::new(kind, 2048, 1, &bytes(Some(3072)));
         let first = misses_of(&mut cache, &blocks[..200_000]);
         let last = misses_of(&mut cache, &blocks[200_000..]);

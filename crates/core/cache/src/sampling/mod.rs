@@ -36,6 +36,8 @@ pub(crate) struct Sampling {
     slots: u32,
     /// The share of the compressed tier, as [`TierShare::bits`].
     tier_share: AtomicU32,
+    /// The share with which its arbiter begins.
+    tier_first: AtomicU32,
     /// Whether there is an arbiter of the compressed tier.
     has_tier: AtomicBool,
     /// Whether the share of the tier is fixed, without an arbiter.
@@ -113,6 +115,7 @@ impl Sampling {
         let arbiter = (kind == Kind::Adaptive).then(|| Arbiter::new(slots));
         let curve = (slots >= CURVE_SLOTS_MIN).then(|| Curve::new(kind, slots));
         let expectation = Expectation::new(kind, slots);
+        let tier_first = TierArbiter::first_share(kind).bits();
         Sampling {
             samplers: Samplers {
                 arbiter: arbiter.as_ref().map_or(Sampler::NONE, Arbiter::sampler),
@@ -124,7 +127,8 @@ impl Sampling {
             arbiter: arbiter.map(Lock::new),
             kind,
             slots,
-            tier_share: AtomicU32::new(TierArbiter::first_share().bits()),
+            tier_share: AtomicU32::new(tier_first),
+            tier_first: AtomicU32::new(tier_first),
             has_tier: AtomicBool::new(false),
             is_tier_fixed: AtomicBool::new(false),
             tier: Lock::new(None),
@@ -180,9 +184,27 @@ impl Sampling {
         if let Some(share) = self.window_share() {
             arbiter.set_window_share(share);
         }
-        let share = self.tier.peek(|tier| tier.get_or_insert(arbiter).share());
-        self.tier_share.store(share.bits(), Ordering::Relaxed);
+        let unused = self.tier.peek(|tier| {
+            if tier.is_some() {
+                return Some(arbiter);
+            }
+            arbiter.begin_at(TierShare::from_bits(self.tier_first.load(Ordering::Relaxed)));
+            self.tier_share.store(arbiter.share().bits(), Ordering::Relaxed);
+            tier.replace(arbiter)
+        });
+        drop(unused);
         self.has_tier.store(true, Ordering::Relaxed);
+    }
+
+    /// Goes on from the share of the compressed tier that an earlier process has chosen.
+    fn restore_tier_share(&self, share: TierShare) {
+        self.tier.peek(|tier| {
+            self.tier_first.store(share.bits(), Ordering::Relaxed);
+            if let Some(arbiter) = tier {
+                arbiter.begin_at(share);
+                self.tier_share.store(arbiter.share().bits(), Ordering::Relaxed);
+            }
+        });
     }
 
     /// Fixes the share of the compressed tier.

@@ -6,8 +6,12 @@
 //!                             bytes each, and its parts (policy::Curve)
 //!   is there an arbiter?      1 byte; if so: its parts (policy::Arbiter)
 //!   the expectation
+//!   share of the tier         4 bytes (policy::TierShare), in layout 2 only
 //!   number of shards, 4 bytes; the ghosts of each (policy::saved)
 //! ```
+//!
+//! Layout 1 is that of programs without a compressed tier. A cache that compresses nothing still
+//! writes it, so that these programs can read it.
 //!
 //! It is saved in parts, and requests go on in between. So the parts are of different moments, each
 //! of them consistent.
@@ -15,12 +19,15 @@
 use super::{Sampling, Window};
 use crate::geometry::Geometry;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use hotlist::Unusable;
 use policy::saved::{COUNT_MAX, Saved, put_u32s, put_u64s};
-use policy::{Arbiter, Curve, Expectation, Kind};
+use policy::{Arbiter, Curve, Expectation, Kind, TierShare};
 
 /// Number of the layout: to be raised when saved parts, shares or sizes of samplers change.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
+/// The same without the share of the compressed tier.
+const LAYOUT_WITHOUT_TIER: u32 = 1;
 /// Maximum duration of a window that was saved: 36 years.
 const WINDOW_NS_MAX: u64 = 1 << 60;
 
@@ -29,12 +36,13 @@ pub struct PolicyState {
     arbiter: Option<Arbiter>,
     curve: Option<Window>,
     expectation: Expectation,
+    tier: Option<TierShare>,
     pub(crate) ghosts: Vec<Vec<u16>>,
 }
 
 impl PolicyState {
-    /// Reads a state. None: it is of a cache of another policy or size, or of an earlier version of
-    /// the program, so that this cache cannot use it.
+    /// Reads a state. None: it is of a cache of another policy or size, or of a version of the
+    /// program that is too old, so that this cache cannot use it.
     ///
     /// # Errors
     /// The bytes are damaged, or of a later version.
@@ -51,14 +59,20 @@ impl PolicyState {
         if head[0] > LAYOUT {
             return Err(Unusable::Newer(head[0]));
         }
-        if head != [LAYOUT, kind as u32, geometry.slots] {
+        let is_known = [LAYOUT_WITHOUT_TIER, LAYOUT].contains(&head[0]);
+        if !is_known || head[1..] != [kind as u32, geometry.slots] {
             return Ok(None);
         }
-        let state = PolicyState::restored(kind, geometry, &mut saved);
+        let state = PolicyState::restored(head[0], kind, geometry, &mut saved);
         state.filter(|_| saved.0.is_empty()).map(Some).ok_or(Unusable::Damaged)
     }
 
-    fn restored(kind: Kind, geometry: &Geometry, saved: &mut Saved<'_>) -> Option<PolicyState> {
+    fn restored(
+        layout: u32,
+        kind: Kind,
+        geometry: &Geometry,
+        saved: &mut Saved<'_>,
+    ) -> Option<PolicyState> {
         let curve = match saved.u8()? {
             0 => None,
             _ => Some(Window::restored(kind, geometry.slots, saved)?),
@@ -68,9 +82,13 @@ impl PolicyState {
             _ => Some(Arbiter::restored(geometry.slots, saved)?),
         };
         let expectation = Expectation::restored(kind, geometry.slots, saved)?;
+        let tier = match layout {
+            LAYOUT_WITHOUT_TIER => None,
+            _ => Some(TierShare::from_bits(saved.u32()?)),
+        };
         let shards = saved.u32().filter(|shards| [0, geometry.shards].contains(shards))?;
         let ghosts = (0..shards).map(|_| saved.ghosts()).collect::<Option<_>>()?;
-        Some(PolicyState { arbiter, curve, expectation, ghosts })
+        Some(PolicyState { arbiter, curve, expectation, tier, ghosts })
     }
 }
 
@@ -86,14 +104,16 @@ impl Window {
 /// A part of the samplers' state.
 #[derive(Clone, Copy)]
 pub(crate) enum Part {
-    /// The beginning.
-    Head,
+    /// The beginning, with the number of the layout.
+    Head(u32),
     /// A part of the curve, if there is one.
     Curve(usize),
     /// A part of the arbiter, if there is one.
     Arbiter(usize),
     /// The expectation.
     Expectation,
+    /// The share of the compressed tier.
+    Tier,
 }
 
 impl Sampling {
@@ -101,14 +121,17 @@ impl Sampling {
     pub(crate) fn parts(&self) -> Vec<Part> {
         let curve = self.curve.as_ref().map_or(1, |it| it.peek(|window| window.curve.parts()));
         let arbiter = self.arbiter.as_ref().map_or(1, |it| it.peek(|arbiter| arbiter.parts()));
-        let parts = core::iter::once(Part::Head).chain((0..curve).map(Part::Curve));
-        parts.chain((0..arbiter).map(Part::Arbiter)).chain([Part::Expectation]).collect()
+        let has_tier = self.has_tier.load(Ordering::Relaxed);
+        let layout = if has_tier { LAYOUT } else { LAYOUT_WITHOUT_TIER };
+        let parts = core::iter::once(Part::Head(layout)).chain((0..curve).map(Part::Curve));
+        let parts = parts.chain((0..arbiter).map(Part::Arbiter)).chain([Part::Expectation]);
+        parts.chain(has_tier.then_some(Part::Tier)).collect()
     }
 
     /// Appends a part of the state, for a cache of this policy and number of slots.
     pub(crate) fn save(&self, part: Part, kind: Kind, slots: u32, bytes: &mut Vec<u8>) {
         match (part, &self.arbiter, &self.curve) {
-            (Part::Head, ..) => put_u32s(bytes, [LAYOUT, kind as u32, slots]),
+            (Part::Head(layout), ..) => put_u32s(bytes, [layout, kind as u32, slots]),
             (Part::Arbiter(_), None, _) | (Part::Curve(_), _, None) => bytes.push(0),
             (Part::Arbiter(part), Some(arbiter), _) => {
                 bytes.extend((part == 0).then_some(1));
@@ -118,6 +141,7 @@ impl Sampling {
                 window.peek(|window| window.save(part, bytes));
             }
             (Part::Expectation, ..) => self.expectation.peek(|it| it.save(bytes)),
+            (Part::Tier, ..) => put_u32s(bytes, [self.tier_share().bits()]),
         }
     }
 
@@ -136,6 +160,9 @@ impl Sampling {
         drop(self.expectation.peek(|it| core::mem::replace(it, restored)));
         if let Some(share) = share {
             self.set_window_share(share);
+        }
+        if let Some(share) = state.tier {
+            self.restore_tier_share(share);
         }
     }
 }

@@ -374,10 +374,13 @@ impl Shard {
     /// Takes a free slot, in no list and empty.
     #[inline]
     fn pop_free(&mut self) -> Option<u32> {
-        let slot = self.links.pop_front(&mut self.free)?;
-        self.counters.blocks_held.set(self.held().into());
+        let slot = self.links.pop_front(&mut self.free);
+        // Also without a free slot: the tier may have just got its first share.
         self.note_free_slots();
-        Some(slot)
+        if slot.is_some() {
+            self.counters.blocks_held.set(self.held().into());
+        }
+        slot
     }
 
     fn free_slot(&mut self, slot: u32) {
