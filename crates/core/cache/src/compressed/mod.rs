@@ -20,8 +20,10 @@
 //! under the lock and decode them after it, so nothing has to be pinned.
 //!
 //! ```text
-//!   tier      the tables: where each block's object is, which pages there are
-//!   restore   the same tables from the pages of an earlier process
+//!   tier      the log and the table of objects, changed together
+//!   log       which slots are pages, in which order, and where the next object goes
+//!   objects   where the object of each block begins, and which pages it has
+//!   restore   the same from the pages of an earlier process
 //!   copies    objects outside of the pages; decoder: their blocks
 //!   pending   blocks that are being compressed; economics: whether that pays
 //! ```
@@ -32,6 +34,8 @@
 mod copies;
 pub(crate) mod decoder;
 mod economics;
+mod log;
+mod objects;
 mod pending;
 mod restore;
 #[cfg(test)]
