@@ -47,7 +47,7 @@ use crate::bypass::balance::{Pressure, Reads};
 use crate::stats::counters::Counters;
 use block::Compress;
 use economics::Economics;
-use lane::atomic::{AtomicBool, Ordering};
+use lane::atomic::{AtomicBool, AtomicU64, Ordering};
 use lane::{Event, Lock};
 
 pub(crate) use copies::{Copied, Copies, Encoded};
@@ -65,13 +65,40 @@ pub(crate) struct Compression {
     economics: Lock<Economics>,
     /// It does not pay at the moment.
     paused: AtomicBool,
+    /// Time for which it was switched on, until `seen_on_ns`.
+    on_ns: AtomicU64,
+    /// The last time at which it was seen switched on; 0: it is off.
+    seen_on_ns: AtomicU64,
 }
 
 impl Compression {
     /// Makes the shared part of a cache of this many slots.
     pub(crate) fn new(slots: u32) -> Compression {
-        let economics = Lock::new(Economics::new(slots));
-        Compression { work: Event::new(), economics, paused: AtomicBool::new(false) }
+        Compression {
+            work: Event::new(),
+            economics: Lock::new(Economics::new(slots)),
+            paused: AtomicBool::new(false),
+            on_ns: AtomicU64::new(0),
+            seen_on_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Notes the setting, which has been in force since the last call.
+    pub(crate) fn note_setting(&self, setting: Compress, now_ns: u64) {
+        let is_on = setting != Compress::Off;
+        let before = self.seen_on_ns.swap(if is_on { now_ns } else { 0 }, Ordering::Relaxed);
+        if is_on && before > 0 {
+            self.on_ns.fetch_add(now_ns.saturating_sub(before), Ordering::Relaxed);
+        }
+    }
+
+    /// Adds its counter.
+    pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
+        let since = match self.seen_on_ns.load(Ordering::Relaxed) {
+            0 => now_ns,
+            seen => seen,
+        };
+        all.compression_on_ns = self.on_ns.load(Ordering::Relaxed) + now_ns.saturating_sub(since);
     }
 
     /// Whether blocks are compressed at the moment, with this setting.

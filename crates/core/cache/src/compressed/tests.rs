@@ -326,3 +326,20 @@ fn any_marks_and_heads_are_taken_over_or_dropped() {
     }
     assert!(restored > 1000, "{restored}");
 }
+
+#[test]
+fn the_time_counts_for_which_compression_is_on() {
+    let compression = Compression::new(8);
+    let at = |now_ns| {
+        let mut all = Counters::default();
+        compression.count(&mut all, now_ns);
+        all.compression_on_ns
+    };
+    compression.note_setting(Compress::Off, 100);
+    assert_eq!(at(150), 0);
+    compression.note_setting(Compress::Auto, 200);
+    assert_eq!(at(250), 50);
+    compression.note_setting(Compress::Lz4, 300);
+    compression.note_setting(Compress::Off, 400);
+    assert_eq!(at(500), 100);
+}
