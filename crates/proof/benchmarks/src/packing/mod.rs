@@ -70,10 +70,11 @@ fn show_held(set: &Set, compress: Compress) -> Result<()> {
     let (held, plain) = (Held::of(set, compress)?, Held::of(set, Compress::Off)?);
     let gain = held.gain(&plain);
     println!(
-        "{:<10} engine with {compress}: {gain:.3} times as many blocks in the same memory, {:.3} \
-         without metadata; tier of {:.0} % of the slots with {:.3} blocks in each; {:.1} bytes of \
-         metadata for each block, {:.1} without compression",
+        "{:<10} engine with {compress}: {gain:.3} times as many blocks in the same memory, {:.3} by \
+         RSS, {:.3} without metadata; tier of {:.0} % of the slots with {:.3} blocks in each; {:.1} \
+         bytes of metadata for each block, {:.1} without compression",
         set.name,
+        held.resident_gain(&plain),
         held.blocks / plain.blocks,
         held.tier * 100.0,
         held.compressed,
@@ -94,6 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let (mut sets, missing) = files::sets((arguments.mib << 20) / BLOCK)?;
     missing.iter().for_each(|reason| println!("without {reason}"));
     sets.push(Set::together(&sets));
+    sets.push(Set::words((arguments.mib << 20) / BLOCK));
     for set in &sets {
         let alone = Alone::of(set)?;
         show_codec(set, Codec::Lz4, &alone.lz4, arguments.rounds);
