@@ -37,7 +37,7 @@ fn fill(path: &Path, blocks: u64) -> Result<()> {
 /// Runs every comparison.
 pub(super) fn run(overdrive: &Overdrive, arguments: &Arguments) -> Result<()> {
     let file = arguments.program_options.file("guard-compressed");
-    fill(file.path(), MEMORY_MIB * 2 << 8)?;
+    fill(file.path(), (MEMORY_MIB * 2) << 8)?;
     for busy in [arguments.busy, 0] {
         rows(overdrive, arguments, &file, busy)?;
     }
