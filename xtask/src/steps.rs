@@ -78,7 +78,7 @@ pub(crate) const CHANGE: [Step; 16] = [
 
 /// Steps for each night: too long for each change. The parameters change each day, and stay the
 /// same all day.
-pub(crate) const NIGHT: [Step; 15] = [
+pub(crate) const NIGHT: [Step; 16] = [
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
         what: "the policies and libcachesim over other traces, miss for miss",
@@ -92,6 +92,11 @@ pub(crate) const NIGHT: [Step; 15] = [
     Step {
         what: "the crash laboratory, an hour",
         arguments: "xtask crash --seconds 3600 --base {date}",
+    },
+    Step {
+        what: "the crash laboratory with Zstandard, ten minutes",
+        arguments: "run --quiet --profile laboratory --package crash --bin crash-laboratory \
+                    --features zstd -- --seconds 600 --base {date}",
     },
     Step {
         what: "every planted bug is found, from another seed each day",

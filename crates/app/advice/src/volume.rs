@@ -16,8 +16,8 @@ pub fn of(stats: &Statistics) -> Vec<String> {
         verdict.state(),
         verdict.errors(),
         verdict.losses(),
-        verdict.memory(),
         verdict.compression(),
+        verdict.memory(),
         verdict.reads(),
         verdict.readahead(),
         verdict.taken_over(),
@@ -35,6 +35,11 @@ pub fn of(stats: &Statistics) -> Vec<String> {
 
 fn percent(part: u64, all: u64) -> String {
     format!("{:.1} %", 100.0 * part as f64 / all.max(1) as f64)
+}
+
+/// Returns the part of an amount that falls on a minute of this time.
+fn per_minute(amount: u64, time_ns: u64) -> u64 {
+    (amount as f64 * 6e10 / time_ns.max(1) as f64) as u64
 }
 
 fn blocks(count: u64) -> Size {
@@ -135,15 +140,23 @@ impl Verdict<'_> {
         }
         let held = counters.blocks_held + counters.compressed_blocks;
         let used = counters.blocks_held + counters.compressed_slots;
-        let wait_ns = counters.backing_read_ns.saturating_sub(counters.hit_ns);
-        let saved_ns = counters.compressed_hits.saturating_mul(wait_ns);
+        let hits = counters.compressed_hits;
+        // A hit is also decoded, which takes less than half of the time of a compression.
+        let hit_ns = counters.hit_ns + counters.compression_ns / tried / 2;
+        let saved_ns = hits.saturating_mul(counters.backing_read_ns.saturating_sub(hit_ns));
+        let (cost, saved) = match counters.compression_on_ns {
+            // An older daemon does not report that time.
+            0 => (took, format!("{} of waiting", time(saved_ns))),
+            on_ns => (
+                percent(counters.compression_ns, on_ns),
+                format!("{} of waiting a minute", time(per_minute(saved_ns, on_ns))),
+            ),
+        };
         Some(format!(
-            "By compression its memory holds {:.1} times as many blocks ({}): that took {took} of \
-             a processor, and {} reads of them have saved {} of waiting.",
+            "By compression it holds {:.1} times its memory ({}); that cost {cost} of a processor, \
+             and saved {saved} ({hits} reads).",
             held as f64 / used as f64,
             blocks(held),
-            counters.compressed_hits,
-            time(saved_ns),
         ))
     }
 
@@ -431,9 +444,18 @@ mod tests {
             "compression_ns": 12_000_000, "hit_ns": 900, "backing_read_ns": 100_900,
         });
         has(
-            &said(counters, json!({})),
-            &["holds 1.9 times as many blocks (13 MiB)", "12.0 ms of a processor", "500 reads"],
+            &said(counters.clone(), json!({})),
+            &[
+                "it holds 1.9 times its memory (13 MiB)",
+                "cost 12.0 ms of a processor, and saved 49",
+            ],
         );
+        let mut timed = counters;
+        timed["compression_on_ns"] = 3_000_000_000u64.into();
+        let first = "By compression it holds 1.9 times its memory (13 MiB); that cost 0.4 % of a \
+                     processor, and saved 980.6 ms of waiting a minute (500 reads).";
+        let timed = said(timed, json!({}));
+        assert!(timed.starts_with(first), "{timed}");
         let media = json!({ "compressed_refused": 300, "compression_ns": 300_000 });
         has(&said(media, json!({})), &["No compressed blocks are held: 100.0 % of 300"]);
         assert!(!said(json!({}), json!({})).contains("compress"));

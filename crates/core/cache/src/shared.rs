@@ -263,7 +263,9 @@ impl Shared {
             // The end of a bypass of reads is no event of its own.
             self.streams.work.notify_one();
         }
-        if self.settings.compress() != Compress::Off {
+        let compress = self.settings.compress();
+        self.compression.note_setting(compress, now_ns);
+        if compress != Compress::Off {
             let reads = Reads {
                 backing_ns: counted.backing_read_ns,
                 hit_ns: counted.hit_ns,
@@ -414,6 +416,7 @@ impl Shared {
         self.gauges.count(&mut all, now_ns);
         self.bypass.count(&mut all, now_ns);
         self.warming.count(&mut all, now_ns);
+        self.compression.count(&mut all, now_ns);
         all.dirty_blocks_max = u64::from(self.settings.dirty_blocks_max());
         all.flush_predicted_ns = self.flush_predicted_ns();
         all

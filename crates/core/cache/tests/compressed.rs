@@ -279,6 +279,26 @@ fn memory_holds_more_blocks_than_slots() {
     assert!(compressed_slots * 4096 < compressed_blocks * 1500 + 8 * 4096, "{compressed_slots}");
 }
 
+/// Returns the contents of a block of zeros, or of one that repeats another word.
+fn repeated(block: u64, version: u64) -> Vec<u8> {
+    let words = [0, block << 32 | version];
+    words[block as usize % 2].to_le_bytes().repeat(BLOCK_BYTES / 8)
+}
+
+#[test]
+fn zeros_and_repeated_words_take_no_memory_but_their_metadata() {
+    let mut scene = scene_of(Compress::Lz4, repeated);
+    scene.read_all(0);
+    let Counters { blocks_held, compressed_blocks, compressed_slots, .. } = scene.counters();
+    assert_eq!(blocks_held + compressed_blocks, BLOCKS, "everything is in memory");
+    // Their heads, checks and words, and the newest page of each shard.
+    let bytes_max = compressed_blocks * 25 + u64::from(scene.shared.geometry().shards) * 4096;
+    assert!(compressed_slots * 4096 <= bytes_max, "{compressed_blocks} in {compressed_slots}");
+    (0..2).for_each(|_| scene.read_all(0));
+    let misses = scene.counters().block_read_misses - BLOCKS;
+    assert!(misses < BLOCKS / 20, "{misses} misses");
+}
+
 #[test]
 fn a_change_of_any_kind_is_read_instead_of_the_compressed_block() {
     let mut scene = scene(Compress::Lz4);

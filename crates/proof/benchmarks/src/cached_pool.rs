@@ -2,6 +2,7 @@
 
 use crate::sides::cpu_ns;
 use crate::virtual_time::shuffled;
+use ::policy::TierShare;
 use anyhow::Result;
 use block::{Buf, Compress, Extent, Limits, Memory, Request, Stack, WriteMode};
 use cache::{Arena, Cache, Counters, Geometry, Settings, Shared};
@@ -77,6 +78,11 @@ impl Side {
         let below = Stack::new(&lane, device);
         let stack = Stack::new(&lane, Cache::attach(&shared, &lane, below));
         Ok(Side { world, lane, stack, shared, blocks, slots })
+    }
+
+    /// Fixes the share of its compressed tier.
+    pub(crate) fn fix_tier_share(&self, share: TierShare) {
+        self.shared.force_tier_share(share);
     }
 
     /// Reads these blocks one after the other; returns nanoseconds of processor time per read.

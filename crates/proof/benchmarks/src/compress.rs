@@ -2,7 +2,8 @@
 //! in virtual time, with `--compress lz4` and `off` in turns.
 //!
 //! ```text
-//!   hits     of uncompressed blocks, processor time a read
+//!   hits     of uncompressed blocks, processor time a read; with a fixed share of the tier, and
+//!            while the share is chosen
 //!   tier     hits of compressed blocks, compared with those of uncompressed ones
 //!   misses   every read is a miss that evicts a block, which is compressed
 //!   zipf     hit ratio of the same memory, and of uncompressed memory twice as large
@@ -12,6 +13,7 @@ use crate::cached_pool::{BLOCK, Side};
 use crate::sides::{Pairs, alternate, median, verdict};
 use crate::virtual_time::shuffled;
 use crate::zipf::Zipf;
+use ::policy::TierShare;
 use anyhow::{Result, ensure};
 use block::{Compress, Memory};
 use cache::Geometry;
@@ -45,6 +47,9 @@ const POOL_BLOCKS: u64 = 512;
 /// Blocks of the volume for each slot.
 const TIMES: u64 = 64;
 
+/// The share of the tier while times are compared: a change of it moves blocks.
+const SHARE: TierShare = TierShare { percent: 50, stores_rejected: false };
+
 /// A hit of a compressed block may take this much more, in nanoseconds.
 const TIER_NS_MAX: f64 = 2_000.0;
 /// The rate of uncompressed hits, compared with no compression.
@@ -69,13 +74,19 @@ fn side(arguments: &Arguments, mib: u64, compress: Compress) -> Result<Side> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let mut sides = [
-        side(arguments, arguments.mib, Compress::Lz4)?,
-        side(arguments, arguments.mib, Compress::Off)?,
-    ];
-    run_hits(arguments, &mut sides)?;
-    run_tier(arguments, &mut sides)?;
-    run_misses(arguments, &mut sides);
+    let sides = || -> Result<[Side; 2]> {
+        Ok([
+            side(arguments, arguments.mib, Compress::Lz4)?,
+            side(arguments, arguments.mib, Compress::Off)?,
+        ])
+    };
+    let mut fixed = sides()?;
+    fixed[0].fix_tier_share(SHARE);
+    run_hits(arguments, &mut fixed, "fixed share")?;
+    run_tier(arguments, &mut fixed)?;
+    run_misses(arguments, &mut fixed);
+    drop(fixed);
+    run_hits(arguments, &mut sides()?, "chosen share")?;
     run_zipf(arguments)
 }
 
@@ -99,7 +110,7 @@ fn each_in_turn(
     )
 }
 
-fn run_hits(arguments: &Arguments, sides: &mut [Side; 2]) -> Result<()> {
+fn run_hits(arguments: &Arguments, sides: &mut [Side; 2], share: &str) -> Result<()> {
     let hot = sides[0].slots / 8;
     // The cache is full, its slots are in no order, and the hot blocks are the newest.
     for side in sides.iter_mut() {
@@ -121,13 +132,13 @@ fn run_hits(arguments: &Arguments, sides: &mut [Side; 2]) -> Result<()> {
     });
     let used = sides[0].counters().compressed_used - before.compressed_used;
     ensure!(used == 0, "{used} of the reads were hits of the tier");
-    let rate = pairs.b() / pairs.a();
     println!(
-        "hits of uncompressed blocks: {:.0} ns with lz4, {:.0} ns without; rate {rate:.3}  target at \
-         least {HITS_LEAST}: {}",
+        "hits of uncompressed blocks, {share}: {:.0} ns with lz4, {:.0} ns without; rate {}  target \
+         at least {HITS_LEAST}: {}",
         pairs.a(),
         pairs.b(),
-        verdict(rate >= HITS_LEAST)
+        pairs.speed_words(),
+        pairs.level(HITS_LEAST)
     );
     Ok(())
 }

@@ -126,11 +126,18 @@ impl Overdrive {
     /// # Errors
     /// If it does not answer.
     pub(crate) fn guard(&self, server: &Program) -> Result<Value> {
+        Ok(self.stats_of(server)?["guard"].clone())
+    }
+
+    /// Returns the statistics of this server, one of several that run here.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub(crate) fn stats_of(&self, server: &Program) -> Result<Value> {
         let socket = format!("overdrive/daemons/{}.sock", server.id());
         let control = self.directory().join(socket).display().to_string();
         let said = self.volume(&["stats", "--json", "--control", &control])?;
-        let stats: Value = serde_json::from_str(&said).context(said)?;
-        Ok(stats["guard"].clone())
+        serde_json::from_str(&said).context(said)
     }
 
     /// Discards the retained data of a volume whose server was killed.

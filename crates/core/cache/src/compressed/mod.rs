@@ -20,8 +20,10 @@
 //! under the lock and decode them after it, so nothing has to be pinned.
 //!
 //! ```text
-//!   tier      the tables: where each block's object is, which pages there are
-//!   restore   the same tables from the pages of an earlier process
+//!   tier      the log and the table of objects, changed together
+//!   log       which slots are pages, in which order, and where the next object goes
+//!   objects   where the object of each block begins, and which pages it has
+//!   restore   the same from the pages of an earlier process
 //!   copies    objects outside of the pages; decoder: their blocks
 //!   pending   blocks that are being compressed; economics: whether that pays
 //! ```
@@ -32,6 +34,8 @@
 mod copies;
 pub(crate) mod decoder;
 mod economics;
+mod log;
+mod objects;
 mod pending;
 mod restore;
 #[cfg(test)]
@@ -43,13 +47,14 @@ use crate::bypass::balance::{Pressure, Reads};
 use crate::stats::counters::Counters;
 use block::Compress;
 use economics::Economics;
-use lane::atomic::{AtomicBool, Ordering};
+use lane::atomic::{AtomicBool, AtomicU64, Ordering};
 use lane::{Event, Lock};
 
 pub(crate) use copies::{Copied, Copies, Encoded};
 pub(crate) use pending::Ticket;
 pub(crate) use restore::FoundPage;
-pub(crate) use tier::{OBJECTS_PER_SLOT, OldPlace, Tier};
+pub(crate) use objects::OBJECTS_PER_SLOT;
+pub(crate) use tier::{OldPlace, Tier};
 
 /// Minimum number of bytes of an object: a repeated word.
 const BYTES_MIN: usize = object_bytes(8);
@@ -61,13 +66,40 @@ pub(crate) struct Compression {
     economics: Lock<Economics>,
     /// It does not pay at the moment.
     paused: AtomicBool,
+    /// Time for which it was switched on, until `seen_on_ns`.
+    on_ns: AtomicU64,
+    /// The last time at which it was seen switched on; 0: it is off.
+    seen_on_ns: AtomicU64,
 }
 
 impl Compression {
     /// Makes the shared part of a cache of this many slots.
     pub(crate) fn new(slots: u32) -> Compression {
-        let economics = Lock::new(Economics::new(slots));
-        Compression { work: Event::new(), economics, paused: AtomicBool::new(false) }
+        Compression {
+            work: Event::new(),
+            economics: Lock::new(Economics::new(slots)),
+            paused: AtomicBool::new(false),
+            on_ns: AtomicU64::new(0),
+            seen_on_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Notes the setting, which has been in force since the last call.
+    pub(crate) fn note_setting(&self, setting: Compress, now_ns: u64) {
+        let is_on = setting != Compress::Off;
+        let before = self.seen_on_ns.swap(if is_on { now_ns } else { 0 }, Ordering::Relaxed);
+        if is_on && before > 0 {
+            self.on_ns.fetch_add(now_ns.saturating_sub(before), Ordering::Relaxed);
+        }
+    }
+
+    /// Adds its counter.
+    pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
+        let since = match self.seen_on_ns.load(Ordering::Relaxed) {
+            0 => now_ns,
+            seen => seen,
+        };
+        all.compression_on_ns = self.on_ns.load(Ordering::Relaxed) + now_ns.saturating_sub(since);
     }
 
     /// Whether blocks are compressed at the moment, with this setting.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::arena::Arena;
-use crate::arena::pages::PageMark;
+use crate::arena::pages::{Head, PageMark};
 use crate::geometry::Geometry;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -233,4 +233,113 @@ fn damaged_pages_and_objects_are_not_taken_over() {
     let third = object_bytes(1500) * 3 - (4096 - 8) + 8;
     assert_eq!(flipped(third), [0, 1, 2], "a head: those behind it in its page are not found");
     assert_eq!(flipped(third + 8), [0, 1, 2, 4, 5], "a check");
+}
+
+/// Puts a head that is sound, but of another object, or a word that is no head, in front of the
+/// bytes of some objects.
+fn damage_heads(both: &Both, random: &mut Random) {
+    for block in both.tier.blocks() {
+        let object = both.tier.objects.find(block).expect("one of its blocks");
+        let at = object.begin().at;
+        let slot = both.tier.log.slot(object.begin().page);
+        match random.below(4) {
+            0 => both.arena.write_bytes(slot, at, &random.below(u64::MAX).to_le_bytes()),
+            1 => {
+                let block = [None, Some(block), Some(random.below(300))][random.below(3) as usize];
+                let bytes = 1 + random.below(8191) as usize;
+                both.arena.set_object_head(
+                    slot,
+                    at,
+                    &Head { block, encoding: Encoding::Lz4, bytes },
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn heads_that_are_damaged_in_a_running_process_lose_only_their_blocks() {
+    let mut refused = 0;
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let mut both = Both::new(16);
+        for block in 0..24 {
+            let bytes = [8 + random.below(3064), 8 + random.below(60)][random.below(2) as usize];
+            both.store(block, vec![block as u8; bytes as usize]);
+        }
+        damage_heads(&both, &mut random);
+        for _ in 0..60 {
+            let block = random.below(24);
+            match random.below(4) {
+                0 => both.tier.forget(block),
+                1 => drop(both.tier.note_use(block)),
+                2 => {
+                    let mut copies = Copies::default();
+                    let is_copied = both.tier.copy(block, &mut copies);
+                    refused += u32::from(!is_copied && both.tier.has(block));
+                }
+                _ => drop(both.tier.evict_oldest(Some(&mut Copies::default()))),
+            }
+            both.take_back();
+        }
+        both.tier.drop_all();
+        both.take_back();
+        assert_eq!((both.tier.held(), both.tier.pages(), both.free.len()), (0, 0, 16));
+    }
+    assert!(refused > 10, "{refused}");
+}
+
+#[test]
+fn any_marks_and_heads_are_taken_over_or_dropped() {
+    let mut restored = 0;
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let mut both = Both::new(16);
+        let near = random.below(1 << 32) as u32;
+        for slot in 0..16 {
+            let far = if random.one_in(8) { random.below(1 << 32) as u32 } else { 0 };
+            let number = near.wrapping_add(random.below(12) as u32).wrapping_add(far);
+            let first = random.below(513).max(1) as usize * 8;
+            for at in (8..4096).step_by(8) {
+                let most = [16, 4096, 8191][random.below(3) as usize];
+                let bytes = 1 + random.below(most) as usize;
+                let head = Head { block: Some(random.below(4000)), encoding: Encoding::Lz4, bytes };
+                both.arena.set_object_head(slot, at, &head);
+            }
+            both.arena.mark_page(slot, PageMark { number, first: 4096 });
+            both.arena.mark_page(slot, PageMark { number, first });
+            if first < 4096 {
+                let head =
+                    Head { block: Some(random.below(4000)), encoding: Encoding::Lz4, bytes: 9 };
+                both.arena.set_object_head(slot, first, &head);
+            }
+        }
+        both.take_over(16);
+        restored += both.tier.held();
+        for block in 0..4000 {
+            both.tier.copy(block, &mut Copies::default());
+        }
+        both.tier.drop_all();
+        both.take_back();
+        assert_eq!((both.tier.held(), both.tier.pages(), both.free.len()), (0, 0, 16));
+    }
+    assert!(restored > 1000, "{restored}");
+}
+
+#[test]
+fn the_time_counts_for_which_compression_is_on() {
+    let compression = Compression::new(8);
+    let at = |now_ns| {
+        let mut all = Counters::default();
+        compression.count(&mut all, now_ns);
+        all.compression_on_ns
+    };
+    compression.note_setting(Compress::Off, 100);
+    assert_eq!(at(150), 0);
+    compression.note_setting(Compress::Auto, 200);
+    assert_eq!(at(250), 50);
+    compression.note_setting(Compress::Lz4, 300);
+    compression.note_setting(Compress::Off, 400);
+    assert_eq!(at(500), 100);
 }

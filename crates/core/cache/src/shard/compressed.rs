@@ -354,7 +354,12 @@ impl Shard {
         }
         let mut copies = if before == 0 { decoder.begin() } else { decoder.copies() };
         self.tier.note_use(block);
-        self.tier.copy(block, &mut copies)
+        let is_copied = self.tier.copy(block, &mut copies);
+        if !is_copied {
+            // Its page was damaged.
+            self.forget_compressed(block);
+        }
+        is_copied
     }
 
     /// Counts a read of which all is held, and some blocks only in the tier.
@@ -365,9 +370,9 @@ impl Shard {
     }
 
     /// Copies the compressed blocks of a fetch. Returns false if one is neither there nor in memory
-    /// any more.
+    /// any more, or its page was damaged.
     pub(crate) fn copy_compressed(
-        &self,
+        &mut self,
         fetch: &Fetch,
         blocks: Range<u64>,
         into: &mut Copies,
@@ -375,7 +380,11 @@ impl Shard {
         blocks.into_iter().all(|block| {
             let (sector, sectors, _) = share(&fetch.at, block);
             let wanted = bits(sector, sectors);
-            self.tier.copy(block, into) || self.fills.mark(fetch.id, block, wanted) == wanted
+            let is_copied = self.tier.copy(block, into);
+            if !is_copied {
+                self.forget_compressed(block);
+            }
+            is_copied || self.fills.mark(fetch.id, block, wanted) == wanted
         })
     }
 

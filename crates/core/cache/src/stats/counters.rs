@@ -154,6 +154,8 @@ counters! {
     count compressed_untried: "blocks",
     /// Processor time spent on compressing blocks.
     count compression_ns: "nanoseconds",
+    /// Time for which compression has been switched on.
+    count compression_on_ns: "nanoseconds",
     /// Time saved by reads answered from memory. Each counts as the backing's measured read
     /// latency at that time, minus the sampled time of a hit; it counts nothing until both are
     /// known. Reads that waited for another request's fetch save nothing.

@@ -8,6 +8,9 @@ use packing::{Codec, Decoder, Encoder, Encoding, Incompressible};
 /// Maximum length of a compressed block, as in the engine.
 const BYTES_MAX: usize = BLOCK / 4 * 3;
 
+/// Metadata of a compressed block in the tier, in bytes (docs/design/compression.md).
+const METADATA_BYTES: u32 = 33;
+
 /// Counts and times of the codec.
 #[derive(Default)]
 pub(super) struct Figures {
@@ -18,6 +21,8 @@ pub(super) struct Figures {
     pub(super) untried: u32,
     /// Bytes of all blocks divided by those that are left.
     pub(super) ratio: f64,
+    /// The same with the metadata of compressed blocks in the tier.
+    pub(super) packed_ratio: f64,
     /// Nanoseconds for each block of a kind.
     pub(super) compress_ns: f64,
     pub(super) give_up_ns: f64,
@@ -68,7 +73,9 @@ impl Figures {
                 figures.decode_ns += decode_ns;
             }
         }
-        figures.ratio = (set.blocks.len() * BLOCK) as f64 / bytes as f64;
+        let (all, objects) = (set.blocks.len() * BLOCK, figures.compressed + figures.words);
+        figures.ratio = all as f64 / bytes as f64;
+        figures.packed_ratio = all as f64 / (bytes as f64 + f64::from(objects * METADATA_BYTES));
         figures.compress_ns /= f64::from(figures.compressed);
         figures.decode_ns /= f64::from(figures.compressed);
         figures.give_up_ns /= f64::from(figures.refused);

@@ -48,6 +48,17 @@ impl Set {
         }
         Set { name: "together", goal: Goal::More, blocks }
     }
+
+    /// Returns a set of this many blocks that are zeros, or repeat another word.
+    pub(super) fn words(blocks: usize) -> Set {
+        let word = |number: u64| if number.is_multiple_of(2) { 0 } else { number << 32 | number };
+        let block = |number: u64| {
+            let mut block = [0; BLOCK];
+            block.as_chunks_mut().0.fill(word(number).to_le_bytes());
+            block
+        };
+        Set { name: "words", goal: Goal::None, blocks: (0..blocks as u64).map(block).collect() }
+    }
 }
 
 /// Collects the files below a directory whose names end in one of these extensions, or all.

@@ -18,7 +18,9 @@ pub(super) struct Held {
     pub(super) compressed: f64,
     /// Part of the slots that the tier has.
     pub(super) tier: f64,
-    /// Blocks for each byte of memory, metadata included.
+    /// Number of blocks.
+    pub(super) count: f64,
+    /// Blocks for each byte of allocated memory, metadata included.
     density: f64,
 }
 
@@ -27,19 +29,26 @@ impl Held {
         let bytes = set.blocks.as_flattened();
         let pool = Memory::heap(bytes.len());
         pool.write(0, bytes);
-        let (pool, blocks) = (Arc::new(pool), set.blocks.len() as u64);
+        Ok(Held::of_pool(&Arc::new(pool), compress)?.0)
+    }
+
+    /// Reads all blocks of a pool. Also returns the cache.
+    pub(super) fn of_pool(pool: &Arc<Memory>, compress: Compress) -> Result<(Held, Side)> {
+        let blocks = (pool.bytes() / BLOCK) as u64;
         let before = allocated_bytes();
-        let mut side = Side::new(&pool, blocks, (bytes.len() / SET_TIMES) as u64, compress)?;
+        let mut side = Side::new(pool, blocks, (pool.bytes() / SET_TIMES) as u64, compress)?;
         side.read_shuffled(0..blocks);
         let memory = allocated_bytes() - before;
         let counters = side.counters();
         let held = (counters.blocks_held + counters.compressed_blocks) as f64;
-        Ok(Held {
+        let held = Held {
             blocks: held / side.slots as f64,
             compressed: counters.compressed_blocks as f64 / counters.compressed_slots as f64,
             tier: counters.compressed_slots as f64 / side.slots as f64,
+            count: held,
             density: held / memory as f64,
-        })
+        };
+        Ok((held, side))
     }
 
     /// Returns how many times as many blocks the same memory holds as in another cache.

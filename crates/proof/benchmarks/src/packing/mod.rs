@@ -4,6 +4,7 @@
 mod alone;
 mod files;
 mod held;
+mod resident;
 mod tools;
 
 use crate::cached_pool::BLOCK;
@@ -14,6 +15,7 @@ use block::Compress;
 use files::{Goal, Set};
 use held::Held;
 use packing::Codec;
+use std::path::PathBuf;
 use tools::Alone;
 
 #[derive(clap::Args)]
@@ -24,6 +26,12 @@ pub(crate) struct Arguments {
     /// Repetitions of each timing.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// Print the blocks that a cache over this file holds for each byte of the process's memory.
+    #[arg(long, hide = true)]
+    resident_of: Option<PathBuf>,
+    /// The setting of that cache.
+    #[arg(long, hide = true, default_value = "off")]
+    compress: Compress,
 }
 
 /// Minimum factor of blocks in the same memory.
@@ -42,10 +50,11 @@ fn time_words(ns: f64) -> String {
 fn show_codec(set: &Set, codec: Codec, command: &Result<f64>, rounds: usize) {
     let figures = Figures::of(set, codec, rounds);
     println!(
-        "{:<10} {codec:?}: ratio {:.3}; compress {}, decode {}, give up {}; {} compressed, {} words, \
+        "{:<10} {codec:?}: ratio {:.3}, {:.3} with metadata; compress {}, decode {}, give up {}; {} compressed, {} words, \
          {} refused, {} not tried",
         set.name,
         figures.ratio,
+        figures.packed_ratio,
         time_words(figures.compress_ns),
         time_words(figures.decode_ns),
         time_words(figures.give_up_ns),
@@ -69,11 +78,13 @@ fn show_codec(set: &Set, codec: Codec, command: &Result<f64>, rounds: usize) {
 fn show_held(set: &Set, compress: Compress) -> Result<()> {
     let (held, plain) = (Held::of(set, compress)?, Held::of(set, Compress::Off)?);
     let gain = held.gain(&plain);
+    let resident_gain = resident::density(set, compress)? / resident::density(set, Compress::Off)?;
     println!(
-        "{:<10} engine with {compress}: {gain:.3} times as many blocks in the same memory, {:.3} \
-         without metadata; tier of {:.0} % of the slots with {:.3} blocks in each; {:.1} bytes of \
-         metadata for each block, {:.1} without compression",
+        "{:<10} engine with {compress}: {gain:.3} times as many blocks in the same memory, {:.3} by \
+         RSS, {:.3} without metadata; tier of {:.0} % of the slots with {:.3} blocks in each; {:.1} \
+         bytes of metadata for each block, {:.1} without compression",
         set.name,
+        resident_gain,
         held.blocks / plain.blocks,
         held.tier * 100.0,
         held.compressed,
@@ -91,9 +102,13 @@ fn show_held(set: &Set, compress: Compress) -> Result<()> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(file) = &arguments.resident_of {
+        return resident::print(file, arguments.compress);
+    }
     let (mut sets, missing) = files::sets((arguments.mib << 20) / BLOCK)?;
     missing.iter().for_each(|reason| println!("without {reason}"));
     sets.push(Set::together(&sets));
+    sets.push(Set::words((arguments.mib << 20) / BLOCK));
     for set in &sets {
         let alone = Alone::of(set)?;
         show_codec(set, Codec::Lz4, &alone.lz4, arguments.rounds);
@@ -101,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         show_held(set, Compress::Lz4)?;
         show_held(set, Compress::Zstd)?;
         match alone.zram {
-            Ok(ratio) => println!("{:<10} zram {ratio:.3}", set.name),
+            Ok(ratio) => println!("{:<10} zram with LZ4: ratio {ratio:.3}", set.name),
             Err(error) => println!("{:<10} zram: {error:#}", set.name),
         }
     }
