@@ -51,8 +51,8 @@ impl Watch {
     }
 }
 
-/// Waits until a child has ended, but leaves its status to `Child::wait`. Returns the processor time
-/// of the child and of the processes that it has waited for.
+/// Waits until a child has ended, but leaves its status to `Child::wait`. Returns the processor
+/// time of the child and of the processes that it has waited for.
 ///
 /// # Errors
 /// The child was waited for already.

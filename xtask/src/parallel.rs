@@ -1,5 +1,5 @@
-//! `cargo xtask parallel`: `cargo test`, but with several test programs at a time. Most tests of the
-//! daemon wait for processes, so one program alone leaves the processors idle.
+//! `cargo xtask parallel`: `cargo test`, but with several test programs at a time. Most tests of
+//! the daemon wait for processes, so one program alone leaves the processors idle.
 //!
 //! Cargo builds the programs and names them; this file starts them as cargo does, in the directory
 //! of their package. The output of a program is printed when the program ends, in one piece. Cargo
@@ -115,7 +115,7 @@ fn in_order(programs: VecDeque<Program>) -> (VecDeque<Program>, VecDeque<Program
     (alone.into(), others.into())
 }
 
-/// Runs all programs, so many at a time. Returns the names of those that failed.
+/// Runs all programs, `jobs` of them at a time. Returns the names of those that failed.
 fn run_all(
     programs: VecDeque<Program>,
     jobs: u32,
@@ -165,7 +165,7 @@ impl Program {
         let processor = clock::processor_of_ended(&child)?;
         let status = child.wait().context("cannot wait for a program of tests")?;
         let cost = Cost { time: start.elapsed(), processor };
-        // Both streams are locked, so that the output of another program does not come between.
+        // Locked, so that the output of another program does not come between.
         let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
         err.write_all(&errors)?;
         writeln!(out, "     Ran {}, which took {cost}", self.name())?;
@@ -196,7 +196,7 @@ impl Program {
 fn read(from: Option<impl Read>) -> Vec<u8> {
     let mut whole = Vec::new();
     if let Some(mut from) = from {
-        // What was read before an error is shown as well.
+        // After an error, the part that was read is shown as well.
         _ = from.read_to_end(&mut whole);
     }
     whole

@@ -52,8 +52,8 @@ struct Run {
     stops: AtomicBool,
 }
 
-/// Runs the steps one after another, and those of `beside` at the same time, also one after another.
-/// The day's number is for steps that use it. Prints the cost of each.
+/// Runs the steps one after another, and those of `beside` at the same time, also one after
+/// another. The day's number is for steps that use it. Prints the cost of each.
 ///
 /// # Errors
 /// Cargo cannot be started, or its output cannot be read.
