@@ -17,7 +17,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// Programs that take longest, in the order in which they start. All others follow.
-const LONGEST: [&str; 7] = ["serve", "liars", "bench", "waits", "suites", "holder", "equal"];
+const LONGEST: [&str; 8] =
+    ["serve", "liars", "engine", "bench", "waits", "suites", "holder", "equal"];
 
 /// Programs that run after all others, one at a time: they measure the time or the memory of the
 /// machine.
@@ -93,15 +94,14 @@ fn build(selection: &[String]) -> anyhow::Result<Option<VecDeque<Program>>> {
 
 /// Returns the program of tests that this message of cargo names.
 fn program_of(message: &str) -> Option<Program> {
-    let message: serde_json::Value = serde_json::from_str(message).ok()?;
-    let path = message["executable"].as_str()?;
+    let (path, message) = cargo::test_program(message)?;
     let directory = Path::new(message["manifest_path"].as_str()?).parent()?;
-    (message["profile"]["test"] == true).then(|| Program {
+    Some(Program {
         package: directory.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         target: message["target"]["name"].as_str().unwrap_or_default().to_owned(),
         is_library: message["target"]["kind"][0] == "lib",
         directory: directory.to_owned(),
-        path: path.into(),
+        path,
     })
 }
 
