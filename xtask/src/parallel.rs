@@ -12,7 +12,7 @@ use clap::Args;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -127,7 +127,9 @@ fn run_all(
         let job = || {
             let mut failed = Vec::new();
             while let Some(program) = next() {
-                if !program.run(harness)? {
+                let ended = program.run(harness)?;
+                program.print(&ended)?;
+                if !ended.status.success() {
                     failed.push(program.name());
                 }
             }
@@ -142,13 +144,21 @@ fn run_all(
     })
 }
 
+/// A program that has ended.
+struct Ended {
+    status: ExitStatus,
+    output: Vec<u8>,
+    errors: Vec<u8>,
+    cost: Cost,
+}
+
 impl Program {
     fn name(&self) -> String {
         format!("{}:{}", self.package, self.target)
     }
 
-    /// Runs the program, then prints its output. Returns whether it succeeded.
-    fn run(&self, harness: &[String]) -> anyhow::Result<bool> {
+    /// Runs the program to its end.
+    fn run(&self, harness: &[String]) -> anyhow::Result<Ended> {
         let mut command = Command::new(&self.path);
         command.args(harness).current_dir(&self.directory);
         command.env("CARGO", cargo::cargo().get_program());
@@ -165,15 +175,19 @@ impl Program {
         let processor = clock::processor_of_ended(&child)?;
         let status = child.wait().context("cannot wait for a program of tests")?;
         let cost = Cost { time: start.elapsed(), processor };
+        Ok(Ended { status, output, errors, cost })
+    }
+
+    fn print(&self, ended: &Ended) -> anyhow::Result<()> {
         // Locked, so that the output of another program does not come between.
         let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
-        err.write_all(&errors)?;
-        writeln!(out, "     Ran {}, which took {cost}", self.name())?;
-        out.write_all(&output)?;
-        if !status.success() {
-            writeln!(out, "{} failed: {status}", self.name())?;
+        err.write_all(&ended.errors)?;
+        writeln!(out, "     Ran {}, which took {}", self.name(), ended.cost)?;
+        out.write_all(&ended.output)?;
+        if !ended.status.success() {
+            writeln!(out, "{} failed: {}", self.name(), ended.status)?;
         }
-        Ok(status.success())
+        Ok(())
     }
 
     /// Reads the output of the program to its end. Shows at once which tests take long: if one
@@ -236,19 +250,20 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_is_named() {
-        let run = |path: &str| {
+    fn a_program_runs_in_its_directory_and_its_status_and_output_are_kept() {
+        let run = |path: &str, argument: &str| {
             let program = Program {
                 package: "a".to_owned(),
                 target: "b".to_owned(),
                 is_library: false,
-                directory: std::env::temp_dir(),
+                directory: "/".into(),
                 path: path.into(),
             };
-            run_all([program].into(), 2, &[])
+            program.run(&["-c".to_owned(), argument.to_owned()])
         };
-        assert_eq!(run("false").expect("it starts"), ["a:b"]);
-        assert!(run("true").expect("it starts").is_empty());
-        assert!(run("/nowhere/program").is_err());
+        let ended = run("sh", "pwd; echo no >&2; exit 3").expect("it starts");
+        assert_eq!(ended.status.code(), Some(3));
+        assert_eq!((ended.output.as_slice(), ended.errors.as_slice()), (&b"/\n"[..], &b"no\n"[..]));
+        assert!(run("/nowhere/program", "").is_err());
     }
 }
