@@ -47,6 +47,13 @@ pub(crate) fn target() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
+/// Returns the path of the test program that a JSON message of cargo names, and the message.
+pub(crate) fn test_program(message: &str) -> Option<(PathBuf, serde_json::Value)> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    let path = PathBuf::from(message["executable"].as_str()?);
+    (message["profile"]["test"] == true).then_some((path, message))
+}
+
 /// Replaces this process by `cargo` with these arguments, so that its signals and its exit status
 /// are this command's. Stays in the user's directory, so that relative paths in the arguments are
 /// valid.

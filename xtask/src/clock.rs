@@ -1,8 +1,9 @@
 //! The clock that measures other programs, which run on no lane.
 
+use anyhow::Context;
+use rustix::process::{Pid, WaitId, WaitIdOptions};
 use std::fmt;
-use std::iter::Sum;
-use std::ops::Add;
+use std::process::Child;
 use std::time::{Duration, Instant, SystemTime};
 
 /// The current time.
@@ -32,20 +33,6 @@ impl fmt::Display for Cost {
     }
 }
 
-impl Add for Cost {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self { time: self.time + other.time, processor: self.processor + other.processor }
-    }
-}
-
-impl Sum for Cost {
-    fn sum<I: Iterator<Item = Self>>(costs: I) -> Self {
-        costs.fold(Self::default(), Self::add)
-    }
-}
-
 /// Measures the cost of programs that this process starts and waits for.
 pub(crate) struct Watch {
     start: Instant,
@@ -64,22 +51,40 @@ impl Watch {
     }
 }
 
+/// Waits until a child has ended, but leaves its status to `Child::wait`. Returns the processor
+/// time of the child and of the processes that it has waited for.
+///
+/// # Errors
+/// The child was waited for already.
+pub(crate) fn processor_of_ended(child: &Child) -> anyhow::Result<Duration> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    rustix::process::waitid(WaitId::Pid(Pid::from_child(child)), options)
+        .context("cannot wait for a child")?;
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    Ok(duration(ticks(&stat, UTIME, 4)))
+}
+
 /// Processor time of the children that this process has waited for, and of their children.
 fn children() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let ticks = ticks_of_children(&stat).unwrap_or(0);
-    Duration::from_secs(ticks)
-        / u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100)
+    duration(ticks(&stat, CUTIME, 2))
 }
 
-/// Parses the fields cutime and cstime of proc_pid_stat(5). The second field may contain any
-/// characters, but ends with the last parenthesis.
-fn ticks_of_children(stat: &str) -> Option<u64> {
+fn duration(ticks: Option<u64>) -> Duration {
+    let per_second = u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100);
+    Duration::from_secs(ticks.unwrap_or(0)) / per_second
+}
+
+/// Fields of proc_pid_stat(5), counted from the third: utime, stime, cutime, cstime. The third is
+/// the first behind the last parenthesis; the second may contain any characters.
+const UTIME: usize = 11;
+const CUTIME: usize = 13;
+
+/// Returns the sum of these fields.
+fn ticks(stat: &str, first: usize, count: usize) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(13);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    Some(user + system)
+    let fields: Vec<&str> = rest.split_whitespace().skip(first).take(count).collect();
+    (fields.len() == count).then(|| fields.iter().map(|field| field.parse::<u64>().ok()).sum())?
 }
 
 #[cfg(test)]
@@ -87,10 +92,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fields_of_children_are_found_behind_any_name() {
+    fn the_fields_of_processor_time_are_found_behind_any_name() {
         let stat = "7 (a) b) (c) S 1 2 3 4 5 6 7 8 9 10 11 12 130 14 15 16";
-        assert_eq!(ticks_of_children(stat), Some(130 + 14));
-        assert_eq!(ticks_of_children("7 (a) S 1"), None);
+        assert_eq!(ticks(stat, CUTIME, 2), Some(130 + 14));
+        assert_eq!(ticks(stat, UTIME, 4), Some(11 + 12 + 130 + 14));
+        assert_eq!(ticks("7 (a) S 1", CUTIME, 2), None);
     }
 
     #[test]
@@ -100,7 +106,9 @@ mod tests {
         assert!(std::process::Command::new("sh").args(["-c", spins]).status()?.success());
         let cost = watch.cost();
         assert!(cost.processor > Duration::ZERO, "{cost}");
-        assert_eq!([cost, Cost::default()].into_iter().sum::<Cost>(), cost);
+        let mut one = std::process::Command::new("sh").args(["-c", spins]).spawn()?;
+        let processor = processor_of_ended(&one).expect("it was not waited for");
+        assert!(processor > Duration::ZERO && one.wait()?.success());
         Ok(())
     }
 }

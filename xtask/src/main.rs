@@ -16,6 +16,7 @@ mod mutants;
 mod package;
 mod packages;
 mod pages;
+mod parallel;
 mod policies;
 mod setup;
 mod soak;
@@ -44,6 +45,8 @@ enum Command {
     Setup(setup::Options),
     /// Run all checks of a change: format, lints, tests, house rules, crash laboratory.
     Test,
+    /// Run tests as `cargo test` does, but several of their programs at a time.
+    Parallel(parallel::Options),
     /// Run the checks that take hours: laboratory, kills, clients, mutants, each day with another
     /// seed.
     Nightly,
@@ -117,6 +120,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Setup(options) => setup::run(&options),
         Command::Test => test::test(),
+        Command::Parallel(options) => parallel::run(&options),
         Command::Nightly => test::nightly(),
         Command::Soak(options) => soak::run(&options),
         Command::Install(options) => install::install(&options),

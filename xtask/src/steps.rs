@@ -22,9 +22,9 @@ impl Step {
 /// use the engine as in the product, and so does the `overdrive` that their tests start. `nbd` is
 /// not among those because of proptest, for which `getrandom` has more features than in the
 /// product. Most tests of the daemon wait for processes, so four of them run at a time, also on two
-/// processors. The tests of `killtest` build only `overdrive` with cargo; so cargo finds it already
-/// built.
-pub(crate) const CHANGE: [Step; 16] = [
+/// processors, and three programs. Examples are built by the lints only. The tests of `killtest`
+/// build only `overdrive` with cargo; so cargo finds it already built.
+pub(crate) const CHANGE: [Step; 12] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
     Step {
@@ -41,8 +41,8 @@ pub(crate) const CHANGE: [Step; 16] = [
     },
     Step {
         what: "the tests of the other crates, as in the product",
-        arguments: "test --workspace --exclude xtask --exclude crash --exclude cache --exclude \
-                    layers --exclude nbd --exclude pool --no-fail-fast -- --show-output \
+        arguments: "xtask parallel --workspace --exclude xtask --exclude crash --exclude cache \
+                    --exclude layers --exclude nbd --exclude pool -- --show-output \
                     --test-threads 4",
     },
     Step { what: "the manual, and its links", arguments: "xtask book --if-possible" },
@@ -53,8 +53,8 @@ pub(crate) const CHANGE: [Step; 16] = [
     },
     Step {
         what: "the tests of the engine's crates, with the laboratory's feature",
-        arguments: "test --package crash --package cache --package layers --package nbd \
-                    --package pool --no-fail-fast -- --show-output",
+        arguments: "xtask parallel --package crash --package cache --package layers --package nbd \
+                    --package pool -- --show-output",
     },
     Step {
         what: "a guest with another kernel boots",
@@ -66,14 +66,23 @@ pub(crate) const CHANGE: [Step; 16] = [
                     --module ublk_drv --test overdrive:serve -- devices::routes::ublk_is_a \
                     devices::routes::nbd_is_a --test-threads 1 --show-output",
     },
-    Step { what: "the policies and libcachesim, miss for miss", arguments: "xtask policies" },
-    Step { what: "the crash laboratory, 15 seconds", arguments: "xtask crash --seconds 15" },
-    Step { what: "every planted bug is found", arguments: "xtask crash --bugs --known" },
-    Step { what: "lanes on several threads, explored", arguments: "xtask explore" },
     Step {
         what: "the daemon killed and cut off its power, 30 seconds",
         arguments: "xtask kills --seconds 30 --dirty-bytes default,1M,128K --if-possible",
     },
+];
+
+/// Steps for each change that need nothing but processors: they run beside the others, in order.
+/// Their work is counted, not timed, so it is the same beside any load.
+pub(crate) const BESIDE: [Step; 5] = [
+    Step {
+        what: "the product is built, for the kills",
+        arguments: "build --quiet --release --package overdrive",
+    },
+    Step { what: "the policies and libcachesim, miss for miss", arguments: "xtask policies" },
+    Step { what: "the crash laboratory", arguments: "xtask crash --histories 1300" },
+    Step { what: "every planted bug is found", arguments: "xtask crash --bugs --known" },
+    Step { what: "lanes on several threads, explored", arguments: "xtask explore" },
 ];
 
 /// Steps for each night: too long for each change. The parameters change each day, and stay the
@@ -147,7 +156,7 @@ mod tests {
         let crash = NIGHT.iter().find(|step| step.arguments.contains("--base"));
         let arguments = crash.expect("the laboratory is a step").arguments(20_000);
         assert_eq!(arguments, "xtask crash --seconds 3600 --base 20000");
-        for step in CHANGE.iter().chain(&NIGHT) {
+        for step in CHANGE.iter().chain(&BESIDE).chain(&NIGHT) {
             let arguments = step.arguments(1);
             assert!(arguments.split(' ').all(|argument| !argument.is_empty()), "{arguments}");
             assert!(!arguments.contains(['{', '}']), "{arguments}");

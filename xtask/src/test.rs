@@ -5,29 +5,29 @@ use crate::cargo;
 use crate::clock::day;
 use crate::packages::Purpose;
 use crate::setup;
-use crate::steps::{CHANGE, NIGHT, Step};
+use crate::steps::{BESIDE, CHANGE, NIGHT, Step};
 use crate::tier::{self, AfterFailure};
 use anyhow::ensure;
 use std::process::{Command, ExitCode, Stdio};
 
 /// The command `test`.
 pub(crate) fn test() -> anyhow::Result<ExitCode> {
-    run(&CHANGE, AfterFailure::Stop)
+    run(&CHANGE, &BESIDE, AfterFailure::Stop)
 }
 
 /// The command `nightly`.
 pub(crate) fn nightly() -> anyhow::Result<ExitCode> {
-    run(&NIGHT, AfterFailure::GoOn)
+    run(&NIGHT, &[], AfterFailure::GoOn)
 }
 
-fn run(steps: &[Step], after: AfterFailure) -> anyhow::Result<ExitCode> {
+fn run(steps: &[Step], beside: &[Step], after: AfterFailure) -> anyhow::Result<ExitCode> {
     println!("[setup] the clients that the tests drive, rustfmt and clippy");
     let ready = setup::prepare(Purpose::Tests)?;
     if ready != ExitCode::SUCCESS {
         return Ok(ready);
     }
     toolchain()?;
-    tier::run(steps, day(), after)
+    tier::run(steps, beside, day(), after)
 }
 
 /// Adds rustfmt and clippy, which a minimal Rust lacks, with rustup.

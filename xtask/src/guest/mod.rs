@@ -157,9 +157,8 @@ fn build_test(name: &str) -> anyhow::Result<PathBuf> {
 
 /// Returns the program in a message of cargo, if it is the program of this target's tests.
 fn program_of(message: &str, target: &str) -> Option<PathBuf> {
-    let message: serde_json::Value = serde_json::from_str(message).ok()?;
-    let is_meant = message["target"]["name"] == target && message["profile"]["test"] == true;
-    is_meant.then(|| message["executable"].as_str().map(PathBuf::from)).flatten()
+    let (program, message) = cargo::test_program(message)?;
+    (message["target"]["name"] == target).then_some(program)
 }
 
 /// Returns the request: the command, or that of the test, with this process's environment and

@@ -117,9 +117,14 @@ pub fn hunt(subject: &dyn Subject, options: HuntOptions, mut watch: impl FnMut(&
         stops: AtomicBool::new(false),
         hunt: Mutex::new(Hunt::default()),
     };
+    let caller = thread::current();
     thread::scope(|scope| {
-        let mut threads: Vec<_> =
-            (0..options.threads).map(|_| scope.spawn(|| worker(&shared))).collect();
+        let run = || {
+            worker(&shared);
+            // Most planted bugs are found within milliseconds.
+            caller.unpark();
+        };
+        let mut threads: Vec<_> = (0..options.threads).map(|_| scope.spawn(run)).collect();
         while threads.iter().any(|thread| !thread.is_finished()) {
             thread::park_timeout(Duration::from_millis(if shared.is_over() { 5 } else { 200 }));
             watch(&shared.hunt());

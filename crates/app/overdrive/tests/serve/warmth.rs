@@ -663,7 +663,10 @@ fn a_state_directory_that_is_removed_is_named_and_used_again_after_a_restart() {
     read(&server, HOT, 1);
     saved(&home, "hot", None);
     let state = home.state().join("overdrive");
-    fs::remove_dir_all(&state).expect("ours");
+    // Moved first: the daemon could write a file into it during its removal.
+    let removed = home.state().join("removed");
+    fs::rename(&state, &removed).expect("ours");
+    fs::remove_dir_all(&removed).expect("ours");
     fs::create_dir(&state).expect("room");
     read(&server, 1000..2000, 1);
     server.says("cannot be saved (Permission denied");
