@@ -51,9 +51,9 @@ use lane::atomic::{AtomicBool, AtomicU64, Ordering};
 use lane::{Event, Lock};
 
 pub(crate) use copies::{Copied, Copies, Encoded};
+pub(crate) use objects::OBJECTS_PER_SLOT;
 pub(crate) use pending::Ticket;
 pub(crate) use restore::FoundPage;
-pub(crate) use objects::OBJECTS_PER_SLOT;
 pub(crate) use tier::{OldPlace, Tier};
 
 /// Minimum number of bytes of an object: a repeated word.

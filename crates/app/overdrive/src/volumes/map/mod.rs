@@ -22,6 +22,7 @@ pub(crate) use during::MapDuring;
 use files::{Bounds, Extent, Map, ReadAt, ReadFailed, map_volume};
 use hints::{FileRules, class_list};
 use hotlist::ClassList;
+use serde_json::Value;
 use stack::Failure;
 use std::path::PathBuf;
 use std::process::ExitCode;
