@@ -113,8 +113,8 @@ pub fn resume_former(exit: Exit, message: &str) {
 }
 
 /// Executes this program again after a pause, if it continues after an upgrade that was undone and
-/// cannot start for a reason that may pass: users of its volumes wait, and nobody else would restart
-/// it. Returns otherwise, or if a signal requests the end.
+/// cannot start for a reason that may pass: users of its volumes wait, and a supervisor takes the
+/// end of a daemon that has served for a stop. Returns otherwise, or if a signal requests the end.
 pub fn resume_again(exit: Exit, message: &str) {
     let Some(undone) = read_variable(UNDONE) else { return };
     if exit.is_lasting() {
