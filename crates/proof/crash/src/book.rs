@@ -11,7 +11,7 @@ use crate::setup::EngineSetup;
 use crate::stamp::{self, Operation, Shown};
 use crate::subject::{Admission, Process, take_admissions};
 use crate::trace;
-use block::{Discard, Durability, Result, Stretch, WriteMode};
+use block::{Discard, Durability, LinkDown, Result, Stretch, WriteMode};
 use cache::Changes;
 
 /// Flushes that a process may fail because the one before it was killed (C1). If a flush was in
@@ -59,6 +59,16 @@ pub(crate) struct Book {
     /// Clients that have not finished.
     pub(crate) clients: u32,
     pub(crate) doubt: Doubt,
+    /// The policy of the process for a link that is down. None: the disk is one of this machine.
+    link_down: Option<LinkDown>,
+    /// Whether the link has been cut.
+    was_cut: bool,
+    /// When the server has restarted last.
+    restarted: u32,
+    /// Losses of the server's that a flush has reported.
+    losses: u32,
+    /// Whether such a flush may have failed the volume: something was lost that no memory holds.
+    was_lost: bool,
     /// The flush that is about to be answered with doubt.
     doubted: Operation,
     /// The first promise that was broken.
@@ -93,6 +103,11 @@ impl Book {
             answers: 0,
             clients: 0,
             doubt: Doubt::default(),
+            link_down: None,
+            was_cut: false,
+            restarted: 0,
+            losses: 0,
+            was_lost: false,
             doubted: 0,
             finding: None,
         }
@@ -184,8 +199,51 @@ impl Book {
     /// last call.
     pub(crate) fn note_admissions(&mut self, into: &mut Vec<Operation>) {
         self.collect_admissions();
+        self.note_losses();
         into.clear();
         into.append(&mut self.admitted);
+    }
+
+    /// Notes that the disk is a server's, and the policy of the process.
+    pub(crate) fn has_link(&mut self, policy: LinkDown) {
+        self.link_down = Some(policy);
+    }
+
+    /// Notes that the link was cut.
+    pub(crate) fn record_cut(&mut self) {
+        self.was_cut = true;
+    }
+
+    /// Notes that the server has restarted.
+    pub(crate) fn record_restart(&mut self) {
+        self.collect_admissions();
+        self.disk.with(|disk| self.oracle.record_restart(disk));
+        self.restarted = self.oracle.clock;
+    }
+
+    /// Notes the losses that flushes have reported. "Where no memory holds such changes, the volume
+    /// fails under each policy, because a flush could not report the truth otherwise." (C8) "Before
+    /// the first good flush of a process, a loss may be one of changes that an earlier process has
+    /// written through" (docs/design/stack.md).
+    fn note_losses(&mut self) {
+        let (losses, flushed) = self
+            .disk
+            .with(|disk| (disk.server.as_ref().map_or(0, |server| server.losses), disk.flushed));
+        if losses != self.losses {
+            self.losses = losses;
+            self.was_lost |= !flushed || self.oracle.has_loose();
+        }
+    }
+
+    /// Whether an error of the link may be the cause of an error: under `wait` it never is.
+    pub(crate) fn is_link_excuse(&self) -> bool {
+        let fails = self.link_down.is_some_and(|policy| policy != LinkDown::Wait);
+        self.was_lost || fails && self.was_cut
+    }
+
+    /// Whether the volume may have failed without an error of the disk.
+    pub(crate) fn may_have_failed(&self) -> bool {
+        self.doubt.may_fail || self.is_link_excuse()
     }
 
     fn collect_admissions(&mut self) {
@@ -306,6 +364,7 @@ impl Book {
     /// Notes the answer; `stamps` is the result of a read.
     pub(crate) fn record_answer(&mut self, pending: &Pending, result: Result, stamps: &[u8]) {
         self.collect_admissions();
+        self.note_losses();
         self.answers += 1;
         let Pending { operation, kind, range, sent, .. } = *pending;
         self.open.retain(|open| open.operation != operation);
@@ -347,6 +406,7 @@ impl Book {
     /// Checks C8: an error has a cause below.
     fn check_error(&mut self, pending: &Pending, result: Result) {
         let is_excused = self.doubt.may_fail && pending.kind != Kind::Read;
+        let is_excused = is_excused || self.is_excused_by_link(pending.kind);
         if pending.operation == self.doubted || is_excused {
             return;
         }
@@ -372,6 +432,12 @@ impl Book {
         }
     }
 
+    /// Whether the link may be the cause of an error. A read fails by no loss of changes.
+    fn is_excused_by_link(&self, kind: Kind) -> bool {
+        let fails = self.link_down.is_some_and(|policy| policy != LinkDown::Wait);
+        fails && self.was_cut || self.was_lost && !matches!(kind, Kind::Read | Kind::Status)
+    }
+
     /// Returns since when writes must have reached the disk when they are answered, and by which
     /// clause.
     fn durable_writes_since(&self) -> Option<(u32, &'static str)> {
@@ -393,6 +459,7 @@ impl Book {
         if !self.buffers
             || !is_write
             || since >= pending.sent
+            || self.restarted >= pending.sent
             || self.oracle.is_unsettled(pending.sent)
         {
             return;
@@ -521,7 +588,7 @@ impl Book {
 
     /// Notes that the error of the failed volume has been cleared.
     pub(crate) fn record_error_clearing(&mut self) {
-        if self.disk.with(|disk| disk.errors[2]) > 0 {
+        if self.disk.with(|disk| disk.errors[2]) > 0 || self.losses > 0 {
             self.oracle.record_error_clearing();
         }
         let now = self.oracle.clock;

@@ -50,23 +50,26 @@ impl Bug {
 
 /// Returns the product's engine.
 pub fn honest() -> Box<dyn Subject> {
-    Box::new(Engine { bug: None, layer: None })
+    Box::new(Engine { bug: None, layer: None, fence: None })
 }
 
 /// Returns every planted bug: those inside the engine and in the layers on top of it, and the lying
 /// layers.
 pub fn bugs() -> Vec<Bug> {
     let subject = |name: String, engine: Engine| Bug { name, subject: Box::new(engine) };
-    let inside = cache::planted::Bug::ALL
-        .iter()
-        .map(|bug| subject(format!("{bug:?}"), Engine { bug: Some(*bug), layer: None }));
-    let above = layers::planted::Bug::ALL
-        .iter()
-        .map(|bug| subject(format!("{bug:?}"), Engine { bug: None, layer: Some(*bug) }));
+    let inside = cache::planted::Bug::ALL.iter().map(|bug| {
+        subject(format!("{bug:?}"), Engine { bug: Some(*bug), layer: None, fence: None })
+    });
+    let above = layers::planted::Bug::ALL.iter().map(|bug| {
+        subject(format!("{bug:?}"), Engine { bug: None, layer: Some(*bug), fence: None })
+    });
+    let fence = nbd::fence::planted::Bug::ALL.iter().map(|bug| {
+        subject(format!("{bug:?}"), Engine { bug: None, layer: None, fence: Some(*bug) })
+    });
     let lies = Lie::ALL
         .iter()
         .map(|(lie, _)| Bug { name: format!("Liar{lie:?}"), subject: Box::new(Liar(*lie)) });
-    inside.chain(above).chain(lies).collect()
+    inside.chain(above).chain(fence).chain(lies).collect()
 }
 
 /// Returns the subject of this name; "Bare" is the simulated disk alone.

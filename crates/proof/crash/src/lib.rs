@@ -42,6 +42,7 @@ mod hunt;
 mod laboratory;
 mod liars;
 mod life;
+mod link;
 mod midway;
 mod model;
 mod operator;
@@ -70,7 +71,7 @@ pub use hunt::{Hunt, HuntOptions, hunt};
 pub use laboratory::Laboratory;
 pub use liars::{Liar, Lie};
 pub use model::{Fault, Faults, Model};
-pub use setup::{EngineSetup, Limits, Mix, Scale, Setup};
+pub use setup::{EngineSetup, Limits, LinkPlan, Mix, Scale, Setup};
 pub use stamp::{FIRST, GRAIN, INITIAL, Operation, Wrong, ZERO, decode, encode, fill};
 pub use subject::{
     Bare, Changing, Connection, Discarding, Fence, Hinting, Objects, Observing, Process, Subject,

@@ -10,6 +10,7 @@
 use crate::disk::{NEVER, State};
 use crate::finding::Finding;
 use crate::stamp::{self, GRAIN, Operation, Wrong, ZERO};
+use crate::verdict::note_lost;
 pub(crate) use crate::version::{Content, Version};
 use block::Durability;
 
@@ -230,6 +231,31 @@ impl Oracle {
             }
             version.lost &= in_doubt;
         }
+    }
+
+    /// The server has restarted, and may have lost changes that no flush covers. Where no buffer
+    /// holds them, reads return the server's contents until the loss is reported: "the next flush
+    /// fails, once, because the server may have lost them; C8 holds for these changes" (C15).
+    pub(crate) fn record_restart(&mut self, disk: &State) {
+        self.tick();
+        for (sector, versions) in (0..).zip(&mut self.sectors) {
+            let Ok(shown) = stamp::decode(disk.sector(sector).0, sector) else { continue };
+            let is_shown = |version: &Version| version.shows(shown);
+            if versions.iter().any(|version| is_shown(version) && version.dead == NEVER) {
+                continue;
+            }
+            let newest = versions.iter().rfind(|version| version.dead == NEVER);
+            if newest.is_none_or(|newest| newest.is_held() || newest.durable) {
+                continue;
+            }
+            versions.iter_mut().filter(|version| is_shown(version)).for_each(Version::revive);
+            note_lost(versions);
+        }
+    }
+
+    /// Whether a failed flush may have lost a change that no buffer holds.
+    pub(crate) fn has_loose(&self) -> bool {
+        self.sectors.iter().any(|versions| is_loose(versions))
     }
 
     /// Whether flushes have promised an order since the process began, and nothing else.

@@ -8,6 +8,7 @@ use crate::device::Disk;
 use crate::disk::State;
 use crate::finding::Finding;
 use crate::life::{Life, Watched};
+use crate::link::Events;
 use crate::midway;
 use crate::oracle::{Oracle, Version};
 use crate::pending::Pending;
@@ -26,6 +27,8 @@ use std::sync::Arc;
 pub(crate) struct Beginning {
     pub(crate) disk: State,
     pub(crate) arena: Arc<Memory>,
+    /// The table of the fence, if the disk is a server's.
+    pub(crate) table: Option<Arc<Memory>>,
     pub(crate) oracle: Oracle,
     pub(crate) next: Operation,
     /// Requests that were not answered, which clients send again.
@@ -41,6 +44,7 @@ pub(crate) struct Run {
     pub(crate) setup: Setup,
     pub(crate) disk: Disk,
     pub(crate) arena: Arc<Memory>,
+    pub(crate) table: Option<Arc<Memory>>,
     pub(crate) book: Rc<RefCell<Book>>,
     pub(crate) random: Random,
     pub(crate) depth: usize,
@@ -73,19 +77,22 @@ impl Run {
         disk.with(|disk| disk.notes_sent = true);
         disk.with(|disk| (disk.errors_delivered, disk.flushed) = ([0; 3], false));
         let one_of = setup.limits.midway_one_of;
-        let watched = Watched { memory: &from.arena, one_of, random: &mut random };
+        let table = from.table.as_ref();
+        let watched = Watched { memory: &from.arena, table, one_of, random: &mut random };
         let life = Life::start(subject, &setup, &disk, &mut world, watched)?;
         let mut book = Book::new(from.oracle, disk.clone(), from.next, &setup.engine);
         book.doubt = from.doubt;
+        setup.link.into_iter().for_each(|plan| book.has_link(plan.policy));
         disk.with(|disk| disk.exclusive = life.process.orders_changes());
         if life.process.buffers() {
             book.expect_buffer();
         }
         book.begin_process(life.process.as_ref());
-        Ok(Run {
+        let run = Run {
             book: Rc::new(RefCell::new(book)),
             disk,
             arena: from.arena,
+            table: from.table,
             depth: from.depth,
             admitted: Vec::new(),
             world,
@@ -97,7 +104,23 @@ impl Run {
             answers: 0,
             random,
             setup,
-        })
+        };
+        run.begin_events();
+        Ok(run)
+    }
+
+    /// Begins the events of the process's link, if it has one.
+    pub(crate) fn begin_events(&self) {
+        let (Some(link), Some(plan)) = (&self.life.link, self.setup.link) else { return };
+        let events = Events {
+            link: link.clone(),
+            book: self.book.clone(),
+            plan,
+            random: self.random.clone(),
+            latency_ns: self.setup.model.latency_ns,
+        };
+        let lane = &self.life.lanes[0].0;
+        lane.spawn(events.happen(lane.clone())).expect("a lane has room for some tasks");
     }
 
     /// Starts clients, with their unanswered requests and with new plans.
@@ -133,6 +156,8 @@ impl Run {
         subject.watch_stores(stores);
         let moved = self.world.step();
         subject.watch_stores(0);
+        let now_ns = self.world.now();
+        self.disk.with(|disk| disk.land_due(now_ns));
         self.leave_owner_before();
         self.book.borrow_mut().note_admissions(&mut self.admitted);
         self.admissions += self.admitted.len() as u64;
@@ -198,6 +223,12 @@ impl Run {
         self.disk.with(|disk| {
             if disk.overtaken {
                 let text = "a process uses the disk while the one before it has I/O under way";
+                return Err(Finding::new("C15", text));
+            }
+            if let Some(first) = disk.server.as_ref().and_then(|server| server.unfenced) {
+                let text = format!(
+                    "a change is sent while an earlier one of sector {first} may still be executed"
+                );
                 return Err(Finding::new("C15", text));
             }
             if let Some(first) = disk.crowded {

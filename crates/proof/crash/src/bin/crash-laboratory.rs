@@ -48,6 +48,9 @@ struct Arguments {
     /// With `--bugs`: test each from this many seeds.
     #[arg(long, default_value_t = 1, value_name = "N")]
     rounds: u64,
+    /// Run only the histories whose disk is the export of a server, behind a link.
+    #[arg(long, conflicts_with = "seed")]
+    link: bool,
     /// Threads; 0: one per core.
     #[arg(long, default_value_t = 0, value_name = "N")]
     threads: u32,
@@ -136,6 +139,7 @@ fn run(arguments: &Arguments, subject: &dyn Subject) -> ExitCode {
         time: arguments.histories.is_none().then(|| Duration::from_secs(arguments.seconds)),
         first: 0,
         histories_max: arguments.histories.unwrap_or(u64::MAX),
+        link_only: arguments.link,
         threads: arguments.threads(),
         base: arguments.base,
     };
@@ -228,6 +232,7 @@ fn try_bugs(arguments: &Arguments) -> ExitCode {
                 time: None,
                 first: if arguments.known { bug.known_history() } else { 0 },
                 histories_max: BUG_HISTORIES_MAX,
+                link_only: arguments.link,
                 threads: arguments.threads(),
                 base,
             };
