@@ -2,7 +2,7 @@
 //! judged immediately.
 
 use crate::device::Disk;
-use crate::disk::NEVER;
+use crate::disk::{NEVER, State};
 use crate::finding::Finding;
 use crate::operator::Operator;
 use crate::oracle::{Content, Oracle, Range, decode};
@@ -127,6 +127,7 @@ impl Book {
     /// `in_flush`: the killed one had sent the disk a flush.
     pub(crate) fn record_takeover(&mut self, engine: &EngineSetup, in_flush: bool) {
         self.doubt = self.doubt_after(in_flush, engine.durability);
+        self.was_lost = self.may_fail_after_kill();
         self.oracle = self.disk.with(|disk| self.oracle.after_kill(disk, &[]));
         self.oracle.begin_process(engine.durability);
         self.operator = Operator::new(engine);
@@ -204,9 +205,10 @@ impl Book {
         into.append(&mut self.admitted);
     }
 
-    /// Notes that the disk is a server's, and the policy of the process.
-    pub(crate) fn has_link(&mut self, policy: LinkDown) {
-        self.link_down = Some(policy);
+    /// Notes that the disk is a server's, the policy of the process, and whether the volume may
+    /// have failed before, because of its link.
+    pub(crate) fn has_link(&mut self, policy: LinkDown, may_have_failed: bool) {
+        (self.link_down, self.was_lost) = (Some(policy), may_have_failed);
     }
 
     /// Notes that the link was cut.
@@ -236,9 +238,17 @@ impl Book {
     }
 
     /// Whether an error of the link may be the cause of an error: under `wait` it never is.
-    pub(crate) fn is_link_excuse(&self) -> bool {
+    fn is_link_excuse(&self) -> bool {
         let fails = self.link_down.is_some_and(|policy| policy != LinkDown::Wait);
         self.was_lost || fails && self.was_cut
+    }
+
+    /// Whether the volume of the next process may have failed because of the link: "A failed flush
+    /// whose loss is not mended yet outlives the process as well." (C8)
+    pub(crate) fn may_fail_after_kill(&self) -> bool {
+        let has_unmended =
+            |disk: &mut State| disk.server.as_ref().is_some_and(|server| server.has_unmended);
+        self.is_link_excuse() || self.disk.with(has_unmended)
     }
 
     /// Whether the volume may have failed without an error of the disk.

@@ -30,6 +30,8 @@ pub(crate) struct Oracle {
     pub(crate) discarding: bool,
     /// When that last ended.
     pub(crate) discarded: u32,
+    /// Whether the server of the disk has restarted in this life.
+    has_restarted: bool,
     /// Ranges that changes of parts of blocks in progress leave unchanged, and write again.
     pub(crate) padding: Vec<Range>,
 }
@@ -59,6 +61,7 @@ impl Oracle {
             flushed: 0,
             discarding: false,
             discarded: 0,
+            has_restarted: false,
             padding: Vec::new(),
         }
     }
@@ -72,6 +75,7 @@ impl Oracle {
     /// be answered any more.
     pub(crate) fn begin_process(&mut self, durability: Durability) {
         self.promises.clear();
+        self.has_restarted = false;
         self.promises.push((0, durability));
         self.has_promised_order |= durability == Durability::Ordered;
     }
@@ -238,6 +242,7 @@ impl Oracle {
     /// fails, once, because the server may have lost them; C8 holds for these changes" (C15).
     pub(crate) fn record_restart(&mut self, disk: &State) {
         self.tick();
+        self.has_restarted = true;
         for (sector, versions) in (0..).zip(&mut self.sectors) {
             let Ok(shown) = stamp::decode(disk.sector(sector).0, sector) else { continue };
             let is_shown = |version: &Version| version.shows(shown);
@@ -399,6 +404,10 @@ impl Oracle {
         let Some(index) = only_version(versions, operation) else {
             return; // zeros that may be of several changes
         };
+        // Memory may have shown it, and the disk may have lost it: older contents may follow.
+        if versions[index].lost && self.has_restarted {
+            return;
+        }
         let own = &mut versions[index];
         own.seen = own.seen.min(now);
         own.effective = own.effective.min(now);

@@ -315,9 +315,12 @@ impl Recovery {
                 let durable = &disk.durable[at..at + GRAIN];
                 // "The fence holds changes, not reads. After a kill, reads may return the former
                 // contents of a range whose change was not answered, until the server executes it"
-                // (C15).
-                let is_late = self.late.iter().any(|late| late.0 == *sector && late.1 == durable);
-                durable != &self.stamps[at..at + GRAIN] && !is_late
+                // (C15). A flush covers only changes that were answered (C2).
+                let shown = &self.stamps[at..at + GRAIN];
+                let is_late = |(late, stamp): &(u32, [u8; GRAIN])| {
+                    late == sector && (stamp == durable || stamp == shown)
+                };
+                durable != shown && !self.late.iter().any(is_late)
             };
             let sector = (0..disk.model.sectors).find(differs);
             let Some(sector) = sector else { return Ok(()) };

@@ -37,6 +37,8 @@ pub(crate) struct Beginning {
     pub(crate) depth: usize,
     /// Doubt about a flush that was in progress at the crash.
     pub(crate) doubt: Doubt,
+    /// Whether the volume may have failed because of its link before the crash.
+    pub(crate) may_have_failed: bool,
 }
 
 /// A run in progress.
@@ -82,7 +84,9 @@ impl Run {
         let life = Life::start(subject, &setup, &disk, &mut world, watched)?;
         let mut book = Book::new(from.oracle, disk.clone(), from.next, &setup.engine);
         book.doubt = from.doubt;
-        setup.link.into_iter().for_each(|plan| book.has_link(plan.policy));
+        if let Some(plan) = setup.link {
+            book.has_link(plan.policy, from.may_have_failed);
+        }
         disk.with(|disk| disk.exclusive = life.process.orders_changes());
         if life.process.buffers() {
             book.expect_buffer();

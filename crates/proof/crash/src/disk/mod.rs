@@ -463,7 +463,8 @@ impl State {
             true => self.fail_flush(),
             false => {
                 self.flush(flight.sent);
-                self.flushed = true;
+                // Behind a link, the answer may get lost.
+                self.flushed |= self.server.is_none() || self.model.instant;
             }
         }
     }

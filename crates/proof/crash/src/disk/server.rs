@@ -76,6 +76,11 @@ pub(crate) struct Server {
     unread: Vec<usize>,
     /// Flushes that have failed because the server may have lost changes.
     pub(crate) losses: u32,
+    /// Whether one of these may not be mended: no flush was sent after one that has succeeded
+    /// since, so that the process may not have handled that success.
+    pub(crate) has_unmended: bool,
+    /// Whether a flush has succeeded since the last loss.
+    pub(crate) has_flushed: bool,
     /// A sector of a change that was sent while another one of its sectors could still arrive.
     pub(crate) unfenced: Option<u32>,
 }
@@ -176,6 +181,10 @@ impl State {
         now_ns: u64,
     ) -> Flight {
         let mut flight = self.send(request, 0, now_ns);
+        if matches!(request, Request::Flush) {
+            let server = self.server();
+            server.has_unmended &= !server.has_flushed;
+        }
         let slow_ns = self.server().line(role).slow_ns;
         for (index, instant) in flight.instants.iter_mut().enumerate() {
             *instant += slow_ns * index as u64;
@@ -253,10 +262,11 @@ impl State {
                 if let Some(carried) = moving.carried {
                     self.server().unread.push(carried.slot);
                 }
-            } else if self.random.one_in(3) {
-                // The rest of it never happens.
-                self.complete_applied(moving.change);
-            } else {
+                continue;
+            }
+            // The server shows the part that it has executed, and a flush covers that part.
+            self.complete_applied(moving.change);
+            if !self.random.one_in(3) {
                 let at_ns = clock_ns + self.draw_lateness();
                 self.server().late.push(Late { moving, at_ns });
             }

@@ -111,6 +111,7 @@ impl<'a> Laboratory<'a> {
             again: Vec::new(),
             depth: 0,
             doubt: Doubt::default(),
+            may_have_failed: false,
         };
         midway::reset();
         let run = self.begin(setup, beginning)?;
@@ -347,7 +348,7 @@ impl<'a> Laboratory<'a> {
         let in_flush = in_flush || run.disk.with(|disk| disk.flushes_asked > 0);
         let book = run.book.borrow();
         let may_fail =
-            book.doubt_after(in_flush, Durability::Flush).may_fail || book.is_link_excuse();
+            book.doubt_after(in_flush, Durability::Flush).may_fail || book.may_fail_after_kill();
         drop(book);
         let seed = run.random.next_u64();
         let keeps_clean = recovery::keeps_clean(seed);
@@ -419,6 +420,7 @@ impl<'a> Laboratory<'a> {
             again: requests_to_resend(run, &book),
             depth: run.depth + 1,
             doubt: Doubt::default(),
+            may_have_failed: false,
         };
         drop(book);
         self.go_on(setup, beginning, "power cut")
@@ -467,6 +469,7 @@ impl<'a> Laboratory<'a> {
             again: requests_to_resend(run, &book),
             depth: run.depth + 1,
             doubt: book.doubt_after(in_flush, setup.engine.durability),
+            may_have_failed: book.may_fail_after_kill(),
         };
         drop(book);
         self.go_on(setup, beginning, "kill")

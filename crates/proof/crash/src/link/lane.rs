@@ -130,6 +130,23 @@ impl LinkLane {
         disk.with(|state| state.server().is_present(on.0, on.1))
     }
 
+    async fn ask_status(&self, at: Extent) -> Result<Vec<Stretch>> {
+        let mut until_ns = None;
+        loop {
+            let connection = self.connection(Role::Reads, &mut until_ns).await?;
+            let now_ns = self.now();
+            let on = (Role::Reads, connection);
+            let [asked, _, answered] = self.link.disk.with(|state| state.plan_instants(now_ns));
+            if !self.until(asked, on).await {
+                continue;
+            }
+            let stretches = self.link.disk.with(|state| state.status(at));
+            if self.until(answered, on).await {
+                return Ok(stretches);
+            }
+        }
+    }
+
     /// Waits until this time on a connection. False: it has ended, and the client has noticed.
     async fn until(&self, instant_ns: u64, (role, connection): (Role, u32)) -> bool {
         loop {
@@ -208,20 +225,14 @@ impl Block for LinkLane {
     }
 
     async fn status(&self, at: Extent) -> Result<Vec<Stretch>> {
-        let mut until_ns = None;
-        loop {
-            let connection = self.connection(Role::Reads, &mut until_ns).await?;
-            let now_ns = self.now();
-            let on = (Role::Reads, connection);
-            let [asked, _, answered] = self.link.disk.with(|state| state.plan_instants(now_ns));
-            if !self.until(asked, on).await {
-                continue;
-            }
-            let stretches = self.link.disk.with(|state| state.status(at));
-            if self.until(answered, on).await {
-                return Ok(stretches);
-            }
+        let result = self.ask_status(at).await;
+        if result.is_err() {
+            self.link.disk.with(|state| {
+                state.errors_delivered[0] += 1;
+                state.errors[0] += 1;
+            });
         }
+        result
     }
 
     fn held_ns(&self) -> u64 {

@@ -22,6 +22,7 @@ pub(crate) use lane::LinkLane;
 use crate::device::Disk;
 use crate::disk::{Carried, Flight, Role};
 use crate::model::Model;
+use crate::trace;
 use ::lane::Event;
 use block::{Error, Kind, LinkState, Memory, Request, Result};
 use nbd::fence::{Begin, Export, Fence, FlushMark, Sent, TABLE_BYTES};
@@ -172,12 +173,21 @@ impl Link {
 
     fn flush_ends(&self, mark: FlushMark) -> Result {
         let ended = self.fence.borrow_mut().flush_ends(mark, true);
-        ended.map_err(|_| self.lose())
+        ended.map_err(|_| self.lose())?;
+        self.disk.with(|state| {
+            state.flushed = true;
+            state.server().has_flushed = true;
+        });
+        Ok(())
     }
 
     /// Counts a flush that fails because changes may be lost.
     fn lose(&self) -> Error {
-        self.disk.with(|state| state.server().losses += 1);
+        trace::event([13, 0, 0], format_args!("--- a flush reports a loss"));
+        self.disk.with(|state| {
+            state.server().losses += 1;
+            (state.server().has_unmended, state.server().has_flushed) = (true, false);
+        });
         LOST
     }
 }

@@ -35,7 +35,7 @@ impl Dice {
         let policy = self.pick(&[LinkDown::Wait, LinkDown::Wait, LinkDown::Fail]);
         // At least one second, as in the product.
         setup.engine.stall_time_ns = self.pick(&[1_000_000_000, 5_000_000_000]);
-        setup.engine.retry_time_ns = self.pick(&[0, 20_000_000, setup.engine.stall_time_ns]);
+        setup.engine.retry_time_ns = self.pick(&[20_000_000, setup.engine.stall_time_ns]);
         if policy != LinkDown::Wait {
             setup.clears = self.number_between(0, 3);
         }
