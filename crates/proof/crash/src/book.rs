@@ -8,7 +8,7 @@ use crate::operator::Operator;
 use crate::oracle::{Content, Oracle, Range, decode};
 use crate::pending::{Kind, Pending};
 use crate::setup::EngineSetup;
-use crate::stamp::{self, Operation, Shown};
+use crate::stamp::{self, GRAIN, Operation, Shown};
 use crate::subject::{Admission, Process, take_admissions};
 use crate::trace;
 use block::{Discard, Durability, LinkDown, Result, Stretch, WriteMode};
@@ -61,8 +61,6 @@ pub(crate) struct Book {
     pub(crate) doubt: Doubt,
     /// The policy of the process for a link that is down. None: the disk is one of this machine.
     link_down: Option<LinkDown>,
-    /// Whether the link has been cut.
-    was_cut: bool,
     /// When the server has restarted last.
     restarted: u32,
     /// Losses of the server's that a flush has reported.
@@ -104,7 +102,6 @@ impl Book {
             clients: 0,
             doubt: Doubt::default(),
             link_down: None,
-            was_cut: false,
             restarted: 0,
             losses: 0,
             was_lost: false,
@@ -150,7 +147,8 @@ impl Book {
     pub(crate) fn begin_process(&mut self, process: &dyn Process) {
         self.dirty_blocks = process.dirty_blocks();
         self.operator.holds(self.dirty_blocks);
-        self.oracle.is_taken_over(self.doubt.may, process.is_in_doubt());
+        let is_reported = process.is_in_doubt() || self.link_down.is_some() && process.has_failed();
+        self.oracle.is_taken_over(self.doubt.may, is_reported);
         self.check_order(process);
     }
 
@@ -211,15 +209,10 @@ impl Book {
         (self.link_down, self.was_lost) = (Some(policy), may_have_failed);
     }
 
-    /// Notes that the link was cut.
-    pub(crate) fn record_cut(&mut self) {
-        self.was_cut = true;
-    }
-
     /// Notes that the server has restarted.
-    pub(crate) fn record_restart(&mut self) {
+    pub(crate) fn record_restart(&mut self, dropped: &[(u32, [u8; GRAIN])]) {
         self.collect_admissions();
-        self.disk.with(|disk| self.oracle.record_restart(disk));
+        self.disk.with(|disk| self.oracle.record_restart(disk, dropped));
         self.restarted = self.oracle.clock;
     }
 
@@ -239,8 +232,7 @@ impl Book {
 
     /// Whether an error of the link may be the cause of an error: under `wait` it never is.
     fn is_link_excuse(&self) -> bool {
-        let fails = self.link_down.is_some_and(|policy| policy != LinkDown::Wait);
-        self.was_lost || fails && self.was_cut
+        self.was_lost || self.is_excused_by_policy()
     }
 
     /// Whether the volume of the next process may have failed because of the link: "A failed flush
@@ -444,8 +436,14 @@ impl Book {
 
     /// Whether the link may be the cause of an error. A read fails by no loss of changes.
     fn is_excused_by_link(&self, kind: Kind) -> bool {
-        let fails = self.link_down.is_some_and(|policy| policy != LinkDown::Wait);
-        fails && self.was_cut || self.was_lost && !matches!(kind, Kind::Read | Kind::Status)
+        let is_read = matches!(kind, Kind::Read | Kind::Status);
+        self.is_excused_by_policy() || self.was_lost && !is_read
+    }
+
+    /// Whether the policy is not to wait for the link. A watchdog may then fire early in the
+    /// laboratory, where time can pass while all tasks are ready.
+    fn is_excused_by_policy(&self) -> bool {
+        self.link_down.is_some_and(|policy| policy != LinkDown::Wait)
     }
 
     /// Returns since when writes must have reached the disk when they are answered, and by which

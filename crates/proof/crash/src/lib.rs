@@ -14,6 +14,7 @@
 //!
 //! - `stamp`, `finding`, `trace`: the stand-in for a sector; findings; the hash of all events.
 //! - `model`, `disk`, `device`: the simulated disk: its kind, its state, its block device.
+//! - `link`: connections to the disk, if it is a server's.
 //! - `setup`: a history's numbers, drawn from its seed.
 //! - `subject`, `midway`; `cached`, `liars`, `catalogue`: the subjects: the engine, or a lying
 //!   layer; its memory in the middle of a section.

@@ -10,7 +10,6 @@
 use crate::disk::{NEVER, State};
 use crate::finding::Finding;
 use crate::stamp::{self, GRAIN, Operation, Wrong, ZERO};
-use crate::verdict::note_lost;
 pub(crate) use crate::version::{Content, Version};
 use block::Durability;
 
@@ -30,7 +29,7 @@ pub(crate) struct Oracle {
     pub(crate) discarding: bool,
     /// When that last ended.
     pub(crate) discarded: u32,
-    /// Whether the server of the disk has restarted in this life.
+    /// Whether the server of the disk has restarted.
     has_restarted: bool,
     /// Ranges that changes of parts of blocks in progress leave unchanged, and write again.
     pub(crate) padding: Vec<Range>,
@@ -75,7 +74,6 @@ impl Oracle {
     /// be answered any more.
     pub(crate) fn begin_process(&mut self, durability: Durability) {
         self.promises.clear();
-        self.has_restarted = false;
         self.promises.push((0, durability));
         self.has_promised_order |= durability == Durability::Ordered;
     }
@@ -160,6 +158,7 @@ impl Oracle {
         let is = |meaning| fua && throughout && durability == meaning;
         let (durable, ordered) = (is(Durability::Flush), is(Durability::Ordered));
         let mut flushed = 0;
+        let has_restarted = self.has_restarted;
         for versions in self.versions_in(range) {
             let own = versions.iter_mut().rfind(|version| version.operation == operation);
             let own = own.expect("an answer follows a request");
@@ -177,6 +176,10 @@ impl Oracle {
             // of itself.
             own.fua = ordered;
             flushed = if ordered { own.sent } else { 0 };
+            if own.lost && has_restarted {
+                // The server has lost it before the client had the answer.
+                continue;
+            }
             let own = *own;
             let older = versions.iter_mut().filter(|version| own.replaces(version));
             older.for_each(|version| version.end_at(now));
@@ -240,21 +243,37 @@ impl Oracle {
     /// The server has restarted, and may have lost changes that no flush covers. Where no buffer
     /// holds them, reads return the server's contents until the loss is reported: "the next flush
     /// fails, once, because the server may have lost them; C8 holds for these changes" (C15).
-    pub(crate) fn record_restart(&mut self, disk: &State) {
+    pub(crate) fn record_restart(&mut self, disk: &State, dropped: &[(u32, [u8; GRAIN])]) {
         self.tick();
         self.has_restarted = true;
+        for (sector, stamp) in dropped {
+            let Ok(operation) = stamp::decode(stamp, *sector) else { continue };
+            let versions = &mut self.sectors[*sector as usize];
+            if loose_versions(versions).any(|version| version.shows(operation)) {
+                note_lost(versions);
+            }
+            // Also a version that an earlier report excuses.
+            let excused = versions.iter_mut().filter(|version| version.excused);
+            excused
+                .filter(|version| version.shows(operation) && !version.durable)
+                .for_each(|version| version.lost = true);
+        }
         for (sector, versions) in (0..).zip(&mut self.sectors) {
+            let newest = versions.iter().rfind(|version| version.effective != NEVER);
             let Ok(shown) = stamp::decode(disk.sector(sector).0, sector) else { continue };
-            let is_shown = |version: &Version| version.shows(shown);
-            if versions.iter().any(|version| is_shown(version) && version.dead == NEVER) {
-                continue;
+            if newest.is_some_and(|newest| newest.lost) {
+                let shown = versions.iter_mut().filter(|version| version.shows(shown));
+                shown.for_each(Version::revive);
             }
-            let newest = versions.iter().rfind(|version| version.dead == NEVER);
-            if newest.is_none_or(|newest| newest.is_held() || newest.durable) {
-                continue;
-            }
-            versions.iter_mut().filter(|version| is_shown(version)).for_each(Version::revive);
-            note_lost(versions);
+        }
+    }
+
+    /// Notes that a change which a restart of the server had lost is sent again.
+    pub(crate) fn record_resending(&mut self, sector: u32, operation: Operation) {
+        if self.has_restarted {
+            let versions = self.sectors[sector as usize].iter_mut();
+            let again = versions.filter(|version| version.shows(operation));
+            again.for_each(|version| version.lost = false);
         }
     }
 
@@ -479,7 +498,9 @@ impl Oracle {
                 let missing = versions.iter().find(|version| {
                     let needed =
                         version.operation == seen.operation || version.effective < seen.sent;
-                    let certain = version.content != Content::ZerosOrOlder && !version.dropped;
+                    let certain = version.content != Content::ZerosOrOlder
+                        && !version.dropped
+                        && !(version.lost && self.has_restarted);
                     needed
                         && certain
                         && older.effective < version.sent
@@ -529,6 +550,18 @@ pub(crate) fn loose_versions(versions: &[Version]) -> impl Iterator<Item = &Vers
         let is_it = !version.durable && !version.excused && !version.is_held();
         is_it && !versions.iter().any(|later| later.durable && later.replaces(version))
     })
+}
+
+/// Marks the versions of one sector that the disk may have lost: those that no buffer holds, and
+/// buffered ones that they may have overtaken. Versions that were buffered later are still owed.
+pub(crate) fn note_lost(versions: &mut [Version]) {
+    let loose: Vec<Version> = loose_versions(versions).copied().collect();
+    let is_later = |version: &Version| loose.iter().all(|loose| version.replaces(loose));
+    let may_be_lost =
+        |version: &&mut Version| !version.durable && (!version.is_held() || !is_later(version));
+    if !loose.is_empty() {
+        versions.iter_mut().filter(may_be_lost).for_each(|version| version.lost = true);
+    }
 }
 
 fn is_loose(versions: &[Version]) -> bool {

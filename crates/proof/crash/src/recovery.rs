@@ -14,7 +14,7 @@ use crate::run::Run;
 use crate::setup::Setup;
 use crate::stamp::{GRAIN, Shown};
 use crate::subject::{Objects, Subject};
-use block::{Buf, Compress, Durability, Extent, Memory, Request, Result, Stack};
+use block::{Buf, Compress, Durability, Extent, LinkDown, Memory, Request, Result, Stack};
 use lane::{Lane, Prices, Random, World};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -351,6 +351,8 @@ pub(crate) fn flushing(setup: &Setup) -> Setup {
     let mut setup = setup.clone();
     setup.engine.durability = Durability::Flush;
     setup.engine.slots = setup.engine.slots_least;
+    // No connection ends in a recovery. A watchdog could fire early there.
+    setup.link.iter_mut().for_each(|plan| plan.policy = LinkDown::Wait);
     setup
 }
 

@@ -208,6 +208,21 @@ impl Run {
         Err(Finding::new("C8", text))
     }
 
+    /// Notes the changes that were sent to a server in this step.
+    fn note_resending(&self) {
+        let mut book = self.book.borrow_mut();
+        self.disk.with(|disk| {
+            for write in disk.sent.iter().filter(|_| disk.server.is_some()) {
+                let stamps = &disk.sent_stamps[write.at..][..write.count as usize * GRAIN];
+                for (sector, bytes) in (write.first..).zip(stamps.chunks_exact(GRAIN)) {
+                    if let Ok(operation) = stamp::decode(bytes, sector) {
+                        book.oracle.record_resending(sector, operation);
+                    }
+                }
+            }
+        });
+    }
+
     /// Checks the promises that hold at every moment.
     pub(crate) fn check_step(&mut self) -> Result<(), Finding> {
         if let Some(finding) = self.book.borrow_mut().finding.take() {
@@ -223,6 +238,7 @@ impl Run {
                 return Err(Finding::new("C6", text));
             }
         }
+        self.note_resending();
         let book = self.book.borrow();
         self.disk.with(|disk| {
             if disk.overtaken {

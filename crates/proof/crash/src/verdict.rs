@@ -2,7 +2,7 @@
 
 use crate::disk::{NEVER, State};
 use crate::finding::Finding;
-use crate::oracle::{Oracle, Version, decode, loose_versions, only_version};
+use crate::oracle::{Oracle, Version, decode, note_lost, only_version};
 use crate::stamp::{self, GRAIN, INITIAL, Operation, ZERO};
 
 /// Evidence about the order of epochs in one unit after a power cut: it proves that `proves` had
@@ -285,18 +285,6 @@ impl Oracle {
         }
         next.clock = self.clock + 1;
         Ok(next)
-    }
-}
-
-/// Marks the versions of one sector that the disk may have lost: those that no buffer holds, and
-/// buffered ones that they may have overtaken. Versions that were buffered later are still owed.
-pub(crate) fn note_lost(versions: &mut [Version]) {
-    let loose: Vec<Version> = loose_versions(versions).copied().collect();
-    let is_later = |version: &Version| loose.iter().all(|loose| version.replaces(loose));
-    let may_be_lost =
-        |version: &&mut Version| !version.durable && (!version.is_held() || !is_later(version));
-    if !loose.is_empty() {
-        versions.iter_mut().filter(may_be_lost).for_each(|version| version.lost = true);
     }
 }
 

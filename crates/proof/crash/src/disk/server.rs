@@ -18,7 +18,7 @@ use block::Request;
 use lane::Random;
 use nbd::fence::SETTLE_NS;
 
-/// What a connection carries.
+/// The use of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     /// Changes.
@@ -42,8 +42,6 @@ struct Line {
     is_cut: bool,
     /// Whether the client has noticed that.
     is_noticed: bool,
-    /// Time that each part of a request on it takes longer than usual.
-    slow_ns: u64,
 }
 
 /// The connection that carries a change, and the change's place in the table of the fence.
@@ -153,11 +151,6 @@ impl Server {
         self.is_away
     }
 
-    /// Delays the requests on the present connection.
-    pub(crate) fn slow_down(&mut self, role: Role, slow_ns: u64) {
-        self.line(role).slow_ns = slow_ns;
-    }
-
     /// Takes the answer to the change in this slot. False: it is not there.
     pub(crate) fn take_answer(&mut self, slot: usize) -> bool {
         let index = self.unread.iter().position(|unread| *unread == slot);
@@ -180,14 +173,10 @@ impl State {
         carried: Option<Carried>,
         now_ns: u64,
     ) -> Flight {
-        let mut flight = self.send(request, 0, now_ns);
+        let flight = self.send(request, 0, now_ns);
         if matches!(request, Request::Flush) {
             let server = self.server();
             server.has_unmended &= !server.has_flushed;
-        }
-        let slow_ns = self.server().line(role).slow_ns;
-        for (index, instant) in flight.instants.iter_mut().enumerate() {
-            *instant += slow_ns * index as u64;
         }
         if let Some(carried) = carried
             && let Some(moving) = self.moving.last_mut()
@@ -334,14 +323,22 @@ impl State {
     }
 
     /// Restarts the server: each unit keeps its durable contents or any later ones; requests and
-    /// connections are gone.
-    pub(crate) fn restart_server(&mut self) {
+    /// connections are gone. Returns the sectors, and the contents, that it has lost.
+    pub(crate) fn restart_server(&mut self) -> Vec<(u32, [u8; GRAIN])> {
+        let mut dropped = Vec::new();
         for unit in 0..self.pending.len() {
             let kept = self.random.below(self.pending[unit].len() as u64 + 1) as usize;
             if kept > 0 {
                 self.settle(unit, kept - 1);
             }
-            self.pending[unit].clear();
+            let first = unit as u32 * self.model.unit_sectors;
+            for version in self.pending[unit].drain(..) {
+                let sectors = (first..).zip(version.bytes.chunks_exact(GRAIN));
+                let sectors = sectors.take(self.model.unit_sectors as usize);
+                dropped.extend(sectors.map(|(sector, bytes)| {
+                    (sector, *bytes.first_chunk().expect("a chunk is a stamp"))
+                }));
+            }
             let range = unit * self.model.unit_bytes()..(unit + 1) * self.model.unit_bytes();
             self.visible[range.clone()].copy_from_slice(&self.durable[range]);
         }
@@ -353,6 +350,7 @@ impl State {
         server.lines.iter_mut().for_each(|line| line.is_cut = true);
         self.clock += 1;
         self.changes += 1;
+        dropped
     }
 
     /// Returns the slot of a change in flight.

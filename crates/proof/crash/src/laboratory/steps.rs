@@ -81,7 +81,7 @@ impl Laboratory<'_> {
         let model = &run.setup.model;
         let age_ns = run.book.borrow().operator.dirty_age_ns_max();
         // The last event of a link may come yet, and be followed by a hold.
-        let link_ns = if run.setup.link.is_some() { 600_000_000_000 } else { 0 };
+        let link_ns = if run.setup.link.is_some() { 3_600_000_000_000 } else { 0 };
         let patience = 4 * age_ns + 200 * model.latency_ns + 10_000_000 + link_ns;
         let deadline = run.world.now() + patience;
         let steps = run.world.steps() + STEPS_MAX;

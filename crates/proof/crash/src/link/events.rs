@@ -69,16 +69,16 @@ impl Events {
                 }
             ),
         );
-        self.link.disk.with(|state| {
-            match restarts {
-                true => state.restart_server(),
-                false => roles.iter().for_each(|role| state.cut(*role, now_ns)),
-            }
+        let dropped = self.link.disk.with(|state| {
             state.server().set_away(down_ns > 0);
+            if restarts {
+                return state.restart_server();
+            }
+            roles.iter().for_each(|role| state.cut(*role, now_ns));
+            Vec::new()
         });
-        self.book.borrow_mut().record_cut();
         if restarts {
-            self.book.borrow_mut().record_restart();
+            self.book.borrow_mut().record_restart(&dropped);
         }
         later
     }
