@@ -442,7 +442,7 @@ impl<'a> Laboratory<'a> {
         });
         let arena = Arc::new(Memory::heap(run.arena.bytes()));
         leave_memory(run, midway, &arena);
-        let table = run.table.as_ref().map(|table| copy_of_table(table));
+        let table = run.table.as_ref().map(copy_of_table);
         let is_lost = match (&table, run.setup.link) {
             (Some(table), Some(plan)) => {
                 settle_former(&mut disk, table, plan.is_encrypted, 0, &mut run.random)
