@@ -436,7 +436,8 @@ impl Oracle {
         }
         let own = *own;
         for (other, version) in versions.iter_mut().enumerate() {
-            if other == index {
+            // A change that the server has lost may come back, from memory's copy.
+            if other == index || version.lost && self.has_restarted {
                 continue;
             }
             if own.replaces(version) || (own.settled != NEVER && version.settled != NEVER) {
