@@ -220,11 +220,16 @@ impl Book {
     /// fails under each policy, because a flush could not report the truth otherwise." (C8) "Before
     /// the first good flush of a process, a loss may be one of changes that an earlier process has
     /// written through" (docs/design/stack.md).
+    ///
+    /// The process judges a loss later than it is reported. A change that it has sent until then,
+    /// without a copy, may fail the volume too. So these count until a flush succeeds.
     fn note_losses(&mut self) {
-        let (losses, flushed) = self
-            .disk
-            .with(|disk| (disk.server.as_ref().map_or(0, |server| server.losses), disk.flushed));
-        if losses != self.losses {
+        let (losses, is_mended, flushed) = self.disk.with(|disk| {
+            let server = disk.server.as_ref();
+            let losses = server.map_or(0, |server| server.losses);
+            (losses, server.is_none_or(|server| server.has_flushed), disk.flushed)
+        });
+        if losses != self.losses || losses > 0 && !is_mended {
             self.losses = losses;
             self.was_lost |= !flushed || self.oracle.has_loose();
         }
