@@ -27,6 +27,8 @@ pub struct Engine {
     pub bug: Option<Bug>,
     /// A bug planted in the layers on top of it.
     pub layer: Option<layers::planted::Bug>,
+    /// Whether its disk is the export of a server.
+    pub over_link: bool,
     /// A bug planted in the fence of its link.
     pub fence: Option<nbd::fence::planted::Bug>,
 }
@@ -166,7 +168,7 @@ impl Subject for Engine {
     }
 
     fn has_link(&self) -> bool {
-        true
+        self.over_link
     }
 
     fn note_changes_lost(&self, arena: &Arc<Memory>) {

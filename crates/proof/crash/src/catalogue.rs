@@ -15,12 +15,12 @@ pub struct Bug {
 /// Bugs that few histories show, each with the number of the first one from the laboratory's own
 /// base that did when it was looked for last. A change of the engine may move it: then a hunt from
 /// there takes longer, and still has to find it.
-const RARE: [(&str, u64); 23] = [
+const RARE: [(&str, u64); 28] = [
     ("ForgetDurable", 14156),
+    ("DirectBesideFetch", 10122),
     ("RangesLast", 8225),
+    ("AnswerReadaheadError", 3904),
     ("KeepMovedObject", 3497),
-    ("AnswerReadaheadError", 3439),
-    ("DirectBesideFetch", 3439),
     ("StatusBelowFirst", 2738),
     ("DirectUnkept", 2630),
     ("ForgetLostCopy", 2616),
@@ -35,10 +35,15 @@ const RARE: [(&str, u64); 23] = [
     ("ReadMovedObject", 589),
     ("ForgiveFirstFlush", 462),
     ("DirectBesideChange", 381),
+    ("OverlapFlushes", 291),
     ("KeepOvertaken", 258),
     ("WidenLastBlock", 239),
     ("ForgetOrder", 207),
     ("SwitchWithoutDrain", 206),
+    ("DirectOverCopy", 175),
+    ("MergeAtOnce", 170),
+    ("ServeInDoubt", 156),
+    ("SpreadAnew", 155),
 ];
 
 impl Bug {
@@ -48,23 +53,32 @@ impl Bug {
     }
 }
 
+/// The product's engine over a disk of this machine.
+const HONEST: Engine = Engine { bug: None, layer: None, fence: None, over_link: false };
+
 /// Returns the product's engine.
 pub fn honest() -> Box<dyn Subject> {
-    Box::new(Engine { bug: None, layer: None, fence: None })
+    Box::new(HONEST)
 }
 
-/// Returns every planted bug: those inside the engine and in the layers on top of it, and the lying
-/// layers.
+/// Returns the product's engine over the export of a server.
+pub fn honest_over_link() -> Box<dyn Subject> {
+    Box::new(Engine { over_link: true, ..HONEST })
+}
+
+/// Returns every planted bug: those inside the engine, in the layers on top of it and in the fence
+/// of its link, and the lying layers.
 pub fn bugs() -> Vec<Bug> {
     let subject = |name: String, engine: Engine| Bug { name, subject: Box::new(engine) };
-    let inside = cache::planted::Bug::ALL.iter().map(|bug| {
-        subject(format!("{bug:?}"), Engine { bug: Some(*bug), layer: None, fence: None })
+    let inside = cache::planted::Bug::ALL.iter().map(|&bug| {
+        let over_link = bug == cache::planted::Bug::StallLostLink;
+        subject(format!("{bug:?}"), Engine { bug: Some(bug), over_link, ..HONEST })
     });
-    let above = layers::planted::Bug::ALL.iter().map(|bug| {
-        subject(format!("{bug:?}"), Engine { bug: None, layer: Some(*bug), fence: None })
-    });
-    let fence = nbd::fence::planted::Bug::ALL.iter().map(|bug| {
-        subject(format!("{bug:?}"), Engine { bug: None, layer: None, fence: Some(*bug) })
+    let above = layers::planted::Bug::ALL
+        .iter()
+        .map(|&bug| subject(format!("{bug:?}"), Engine { layer: Some(bug), ..HONEST }));
+    let fence = nbd::fence::planted::Bug::ALL.iter().map(|&bug| {
+        subject(format!("{bug:?}"), Engine { fence: Some(bug), over_link: true, ..HONEST })
     });
     let lies = Lie::ALL
         .iter()

@@ -5,7 +5,7 @@
 //! speed of the machine decides how far it gets, not which failure it finds first.
 
 use crate::drive::{Failure, history, seed_of};
-use crate::setup::{Scale, Setup};
+use crate::setup::Scale;
 use crate::stamp::mix;
 use crate::subject::Subject;
 use crate::tally::Tally;
@@ -23,8 +23,6 @@ pub struct HuntOptions {
     pub first: u64,
     /// Maximum number of histories, including those before the first.
     pub histories_max: u64,
-    /// Whether only histories run whose disk is behind a link.
-    pub link_only: bool,
     /// Threads.
     pub threads: u32,
     /// The seed from which all seeds follow.
@@ -150,9 +148,6 @@ fn worker(shared: &Shared<'_>) {
     while let Some(number) = shared.next() {
         let scale = scale_of(number);
         let seed = seed_of(shared.options.base, number);
-        if shared.options.link_only && Setup::new(seed, scale).link.is_none() {
-            continue;
-        }
         let begun = cpu_seconds();
         let outcome = history(shared.subject, seed, scale, false);
         let seconds = cpu_seconds() - begun;

@@ -63,7 +63,7 @@ mod verdict;
 mod version;
 
 pub use cached::Engine;
-pub use catalogue::{Bug, bugs, by_name, honest};
+pub use catalogue::{Bug, bugs, by_name, honest, honest_over_link};
 pub use device::{Disk, DiskLane};
 pub use disk::State;
 pub use drive::{Failure, Outcome, history, seed_of};

@@ -77,7 +77,7 @@ pub trait Subject: Sync {
     /// survives a kill; 0: never.
     fn watch_stores(&self, _stores: u32) {}
 
-    /// Whether it can stand on the export of a server.
+    /// Whether its disk is the export of a server.
     fn has_link(&self) -> bool {
         false
     }

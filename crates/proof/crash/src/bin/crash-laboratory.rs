@@ -48,8 +48,8 @@ struct Arguments {
     /// With `--bugs`: test each from this many seeds.
     #[arg(long, default_value_t = 1, value_name = "N")]
     rounds: u64,
-    /// Run only the histories whose disk is the export of a server, behind a link.
-    #[arg(long, conflicts_with = "seed")]
+    /// Test the honest engine over a disk that is the export of a server, behind a link.
+    #[arg(long, conflicts_with_all = ["bug", "bugs"])]
     link: bool,
     /// Threads; 0: one per core.
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -80,6 +80,7 @@ fn main() -> ExitCode {
         return try_bugs(&arguments);
     }
     let subject = match &arguments.bug {
+        None if arguments.link => crash::honest_over_link(),
         None => crash::honest(),
         Some(name) => match crash::by_name(name) {
             Some(subject) => subject,
@@ -129,7 +130,8 @@ fn status(good: bool) -> ExitCode {
 fn report_failures(arguments: &Arguments, failures: &[Failure]) {
     for failure in failures {
         println!("VIOLATION {}", failure.finding);
-        println!("  again with: {}", failure.reproduction(arguments.bug.as_deref()));
+        let link = if arguments.link { " --link" } else { "" };
+        println!("  again with: {}{link}", failure.reproduction(arguments.bug.as_deref()));
     }
 }
 
@@ -139,7 +141,6 @@ fn run(arguments: &Arguments, subject: &dyn Subject) -> ExitCode {
         time: arguments.histories.is_none().then(|| Duration::from_secs(arguments.seconds)),
         first: 0,
         histories_max: arguments.histories.unwrap_or(u64::MAX),
-        link_only: arguments.link,
         threads: arguments.threads(),
         base: arguments.base,
     };
@@ -232,7 +233,6 @@ fn try_bugs(arguments: &Arguments) -> ExitCode {
                 time: None,
                 first: if arguments.known { bug.known_history() } else { 0 },
                 histories_max: BUG_HISTORIES_MAX,
-                link_only: arguments.link,
                 threads: arguments.threads(),
                 base,
             };

@@ -69,9 +69,10 @@ impl<'a> Laboratory<'a> {
     /// # Errors
     /// The first promise that was broken.
     pub fn history(&mut self, seed: u64, scale: Scale) -> Result<(), Finding> {
-        self.history_of(match self.subject.serves_bytes() {
-            true => Setup::new(seed, scale),
-            false => Setup::of_blocks(seed, scale),
+        self.history_of(match (self.subject.serves_bytes(), self.subject.has_link()) {
+            (_, true) => Setup::with_link(seed, scale),
+            (true, false) => Setup::new(seed, scale),
+            (false, false) => Setup::of_blocks(seed, scale),
         })
     }
 
@@ -90,9 +91,6 @@ impl<'a> Laboratory<'a> {
         if !self.subject.has_durabilities() {
             setup.engine.durability = Durability::Flush;
             setup.sets = 0;
-        }
-        if !self.subject.has_link() {
-            (setup.link, setup.model.over_link) = (None, false);
         }
         trace::event([setup.seed, 0, 0], format_args!("{setup:#?}"));
         let arena_bytes = self.subject.arena_bytes(&setup);

@@ -19,12 +19,8 @@ pub struct LinkPlan {
 }
 
 impl Dice {
-    /// In one history of eight, the disk is the export of a server, and nothing but the link and
-    /// the server fails.
+    /// Makes the disk the export of a server. Nothing but the link and the server fails.
     pub(super) fn plan_link(&mut self, setup: &mut Setup) {
-        if !self.0.one_in(8) {
-            return;
-        }
         setup.faults = Faults::default();
         (setup.flushes_fail, setup.clears, setup.discards, setup.looks) = (false, 0, 0, 0);
         setup.kills_after_flush = false;

@@ -231,6 +231,12 @@ impl Setup {
         Dice(Random::new(seed ^ 0x00c0_39e5)).plan_compression(&mut setup);
         Dice(Random::new(seed ^ 0x0b5e_47e5)).plan_observers(&mut setup);
         Dice(Random::new(seed ^ 0x0003_a9f1)).plan_hints(&mut setup);
+        setup
+    }
+
+    /// Returns the history of this seed, with a disk that is the export of a server.
+    pub fn with_link(seed: u64, scale: Scale) -> Setup {
+        let mut setup = Setup::new(seed, scale);
         Dice(Random::new(seed ^ 0x0041_0c15)).plan_link(&mut setup);
         setup
     }
