@@ -109,6 +109,8 @@ pub enum Bug {
     DiscardKeepsVersions,
     /// C8: a read that has joined a readahead is answered with the readahead's error.
     AnswerReadaheadError,
+    /// C8: the time in which the link to a server is lost counts as time without an answer.
+    StallLostLink,
     /// C8: an error of the backing is not counted for a write-through.
     UncountedPass,
     /// C8: a write that bypasses the whole cache counts as data that can be written again.
@@ -213,7 +215,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 95] = [
+    pub const ALL: [Bug; 96] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -262,6 +264,7 @@ impl Bug {
         Bug::StayInLine,
         Bug::DiscardKeepsVersions,
         Bug::AnswerReadaheadError,
+        Bug::StallLostLink,
         Bug::UncountedPass,
         Bug::DirectUnkept,
         Bug::KeepCompressed,

@@ -251,7 +251,7 @@ impl Lane {
         self.0.pool.pin(future)
     }
 
-    /// Sleeps until the lane's clock has reached `deadline_ns`.
+    /// Sleeps until the lane's clock has reached `deadline_ns`; for ever, if that is `u64::MAX`.
     pub fn sleep_until(&self, deadline_ns: u64) -> impl Future<Output = ()> + use<> {
         self.sleep(deadline_ns, false)
     }
@@ -273,7 +273,8 @@ impl Lane {
             }
             let task = waker::task_of(context.waker()).expect("sleeps are awaited on a lane");
             // The first poll, or the future was moved into another task.
-            if set.replace(task) != Some(task) {
+            // The end of all time is no event: a simulated world would let time pass until then.
+            if set.replace(task) != Some(task) && deadline_ns != u64::MAX {
                 lane.0.timers.borrow_mut().add(deadline_ns, is_deferrable, task);
             }
             Poll::Pending

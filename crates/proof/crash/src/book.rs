@@ -2,16 +2,16 @@
 //! judged immediately.
 
 use crate::device::Disk;
-use crate::disk::NEVER;
+use crate::disk::{NEVER, State};
 use crate::finding::Finding;
 use crate::operator::Operator;
 use crate::oracle::{Content, Oracle, Range, decode};
 use crate::pending::{Kind, Pending};
 use crate::setup::EngineSetup;
-use crate::stamp::{self, Operation, Shown};
+use crate::stamp::{self, GRAIN, Operation, Shown};
 use crate::subject::{Admission, Process, take_admissions};
 use crate::trace;
-use block::{Discard, Durability, Result, Stretch, WriteMode};
+use block::{Discard, Durability, LinkDown, Result, Stretch, WriteMode};
 use cache::Changes;
 
 /// Flushes that a process may fail because the one before it was killed (C1). If a flush was in
@@ -59,6 +59,14 @@ pub(crate) struct Book {
     /// Clients that have not finished.
     pub(crate) clients: u32,
     pub(crate) doubt: Doubt,
+    /// The policy of the process for a link that is down. None: the disk is one of this machine.
+    link_down: Option<LinkDown>,
+    /// When the server has restarted last.
+    restarted: u32,
+    /// Losses of the server's that a flush has reported.
+    losses: u32,
+    /// Whether such a flush may have failed the volume: something was lost that no memory holds.
+    was_lost: bool,
     /// The flush that is about to be answered with doubt.
     doubted: Operation,
     /// The first promise that was broken.
@@ -93,6 +101,10 @@ impl Book {
             answers: 0,
             clients: 0,
             doubt: Doubt::default(),
+            link_down: None,
+            restarted: 0,
+            losses: 0,
+            was_lost: false,
             doubted: 0,
             finding: None,
         }
@@ -112,6 +124,7 @@ impl Book {
     /// `in_flush`: the killed one had sent the disk a flush.
     pub(crate) fn record_takeover(&mut self, engine: &EngineSetup, in_flush: bool) {
         self.doubt = self.doubt_after(in_flush, engine.durability);
+        self.was_lost = self.may_fail_after_kill();
         self.oracle = self.disk.with(|disk| self.oracle.after_kill(disk, &[]));
         self.oracle.begin_process(engine.durability);
         self.operator = Operator::new(engine);
@@ -134,7 +147,8 @@ impl Book {
     pub(crate) fn begin_process(&mut self, process: &dyn Process) {
         self.dirty_blocks = process.dirty_blocks();
         self.operator.holds(self.dirty_blocks);
-        self.oracle.is_taken_over(self.doubt.may, process.is_in_doubt());
+        let is_reported = process.is_in_doubt() || self.link_down.is_some() && process.has_failed();
+        self.oracle.is_taken_over(self.doubt.may, is_reported);
         self.check_order(process);
     }
 
@@ -184,8 +198,59 @@ impl Book {
     /// last call.
     pub(crate) fn note_admissions(&mut self, into: &mut Vec<Operation>) {
         self.collect_admissions();
+        self.note_losses();
         into.clear();
         into.append(&mut self.admitted);
+    }
+
+    /// Notes that the disk is a server's, the policy of the process, and whether the volume may
+    /// have failed before, because of its link.
+    pub(crate) fn has_link(&mut self, policy: LinkDown, may_have_failed: bool) {
+        (self.link_down, self.was_lost) = (Some(policy), may_have_failed);
+    }
+
+    /// Notes that the server has restarted.
+    pub(crate) fn record_restart(&mut self, dropped: &[(u32, [u8; GRAIN])]) {
+        self.collect_admissions();
+        self.disk.with(|disk| self.oracle.record_restart(disk, dropped));
+        self.restarted = self.oracle.clock;
+    }
+
+    /// Notes the losses that flushes have reported. "Where no memory holds such changes, the volume
+    /// fails under each policy, because a flush could not report the truth otherwise." (C8) "Before
+    /// the first good flush of a process, a loss may be one of changes that an earlier process has
+    /// written through" (docs/design/stack.md).
+    ///
+    /// The process judges a loss later than it is reported. A change that it has sent until then,
+    /// without a copy, may fail the volume too. So these count until a flush succeeds.
+    fn note_losses(&mut self) {
+        let (losses, is_mended, flushed) = self.disk.with(|disk| {
+            let server = disk.server.as_ref();
+            let losses = server.map_or(0, |server| server.losses);
+            (losses, server.is_none_or(|server| server.has_flushed), disk.flushed)
+        });
+        if losses != self.losses || losses > 0 && !is_mended {
+            self.losses = losses;
+            self.was_lost |= !flushed || self.oracle.has_loose();
+        }
+    }
+
+    /// Whether an error of the link may be the cause of an error: under `wait` it never is.
+    fn is_link_excuse(&self) -> bool {
+        self.was_lost || self.is_excused_by_policy()
+    }
+
+    /// Whether the volume of the next process may have failed because of the link: "A failed flush
+    /// whose loss is not mended yet outlives the process as well." (C8)
+    pub(crate) fn may_fail_after_kill(&self) -> bool {
+        let has_unmended =
+            |disk: &mut State| disk.server.as_ref().is_some_and(|server| server.has_unmended);
+        self.is_link_excuse() || self.disk.with(has_unmended)
+    }
+
+    /// Whether the volume may have failed without an error of the disk.
+    pub(crate) fn may_have_failed(&self) -> bool {
+        self.doubt.may_fail || self.is_link_excuse()
     }
 
     fn collect_admissions(&mut self) {
@@ -306,6 +371,7 @@ impl Book {
     /// Notes the answer; `stamps` is the result of a read.
     pub(crate) fn record_answer(&mut self, pending: &Pending, result: Result, stamps: &[u8]) {
         self.collect_admissions();
+        self.note_losses();
         self.answers += 1;
         let Pending { operation, kind, range, sent, .. } = *pending;
         self.open.retain(|open| open.operation != operation);
@@ -347,6 +413,7 @@ impl Book {
     /// Checks C8: an error has a cause below.
     fn check_error(&mut self, pending: &Pending, result: Result) {
         let is_excused = self.doubt.may_fail && pending.kind != Kind::Read;
+        let is_excused = is_excused || self.is_excused_by_link(pending.kind);
         if pending.operation == self.doubted || is_excused {
             return;
         }
@@ -372,6 +439,18 @@ impl Book {
         }
     }
 
+    /// Whether the link may be the cause of an error. A read fails by no loss of changes.
+    fn is_excused_by_link(&self, kind: Kind) -> bool {
+        let is_read = matches!(kind, Kind::Read | Kind::Status);
+        self.is_excused_by_policy() || self.was_lost && !is_read
+    }
+
+    /// Whether the policy is not to wait for the link. A watchdog may then fire early in the
+    /// laboratory, where time can pass while all tasks are ready.
+    fn is_excused_by_policy(&self) -> bool {
+        self.link_down.is_some_and(|policy| policy != LinkDown::Wait)
+    }
+
     /// Returns since when writes must have reached the disk when they are answered, and by which
     /// clause.
     fn durable_writes_since(&self) -> Option<(u32, &'static str)> {
@@ -393,6 +472,7 @@ impl Book {
         if !self.buffers
             || !is_write
             || since >= pending.sent
+            || self.restarted >= pending.sent
             || self.oracle.is_unsettled(pending.sent)
         {
             return;
@@ -521,7 +601,7 @@ impl Book {
 
     /// Notes that the error of the failed volume has been cleared.
     pub(crate) fn record_error_clearing(&mut self) {
-        if self.disk.with(|disk| disk.errors[2]) > 0 {
+        if self.disk.with(|disk| disk.errors[2]) > 0 || self.losses > 0 {
             self.oracle.record_error_clearing();
         }
         let now = self.oracle.clock;

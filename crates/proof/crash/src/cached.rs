@@ -6,7 +6,7 @@ use crate::subject::{
     self, Admission, Changing, Connection, Discarding, Fence, Hinting, Objects, Observing, Process,
     Subject, Warming,
 };
-use block::{Block, Buf, Extent, Limits, Memory, Stack, WriteMode};
+use block::{Block, Buf, Extent, Limits, LinkDown, Memory, Stack, WriteMode};
 use cache::planted::{self, Admitted, Bug};
 use cache::{Arena, Cache, Changes, CleanBlocks, Geometry, Settings, Shared};
 use hotlist::{CLASSES, Description, Entry, HotList, StartList, encode, encode_start};
@@ -27,6 +27,10 @@ pub struct Engine {
     pub bug: Option<Bug>,
     /// A bug planted in the layers on top of it.
     pub layer: Option<layers::planted::Bug>,
+    /// Whether its disk is the export of a server.
+    pub over_link: bool,
+    /// A bug planted in the fence of its link.
+    pub fence: Option<nbd::fence::planted::Bug>,
 }
 
 fn geometry(setup: &Setup) -> Geometry {
@@ -79,6 +83,7 @@ fn settings(setup: &Setup) -> Settings {
         absorb_blocks_max: engine.absorb_blocks_max,
         fill_cost_ns: engine.fill_cost_ns,
         compress: engine.compress,
+        link_down: setup.link.map_or(LinkDown::Fail, |plan| plan.policy),
         // Stamps are hardly compressible.
         compressed_percent_max: 100,
         ..Settings::default()
@@ -102,6 +107,7 @@ impl Subject for Engine {
     fn prepare(&self) {
         planted::plant(self.bug);
         layers::planted::plant(self.layer);
+        nbd::fence::planted::plant(self.fence);
         planted::observe(Some(Box::new(note)));
         planted::observe_stores(Some(Box::new(midway::saw_store)));
     }
@@ -159,6 +165,16 @@ impl Subject for Engine {
 
     fn watch_stores(&self, stores: u32) {
         planted::watch_stores(stores);
+    }
+
+    fn has_link(&self) -> bool {
+        self.over_link
+    }
+
+    fn note_changes_lost(&self, arena: &Arc<Memory>) {
+        if let Some(found) = Arena::found(arena) {
+            found.note_changes_lost();
+        }
     }
 
     fn mends_failed_flushes(&self) -> bool {

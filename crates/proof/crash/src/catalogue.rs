@@ -53,25 +53,37 @@ impl Bug {
     }
 }
 
+/// The product's engine over a disk of this machine.
+const HONEST: Engine = Engine { bug: None, layer: None, fence: None, over_link: false };
+
 /// Returns the product's engine.
 pub fn honest() -> Box<dyn Subject> {
-    Box::new(Engine { bug: None, layer: None })
+    Box::new(HONEST)
 }
 
-/// Returns every planted bug: those inside the engine and in the layers on top of it, and the lying
-/// layers.
+/// Returns the product's engine over the export of a server.
+pub fn honest_over_link() -> Box<dyn Subject> {
+    Box::new(Engine { over_link: true, ..HONEST })
+}
+
+/// Returns every planted bug: those inside the engine, in the layers on top of it and in the fence
+/// of its link, and the lying layers.
 pub fn bugs() -> Vec<Bug> {
     let subject = |name: String, engine: Engine| Bug { name, subject: Box::new(engine) };
-    let inside = cache::planted::Bug::ALL
-        .iter()
-        .map(|bug| subject(format!("{bug:?}"), Engine { bug: Some(*bug), layer: None }));
+    let inside = cache::planted::Bug::ALL.iter().map(|&bug| {
+        let over_link = bug == cache::planted::Bug::StallLostLink;
+        subject(format!("{bug:?}"), Engine { bug: Some(bug), over_link, ..HONEST })
+    });
     let above = layers::planted::Bug::ALL
         .iter()
-        .map(|bug| subject(format!("{bug:?}"), Engine { bug: None, layer: Some(*bug) }));
+        .map(|&bug| subject(format!("{bug:?}"), Engine { layer: Some(bug), ..HONEST }));
+    let fence = nbd::fence::planted::Bug::ALL.iter().map(|&bug| {
+        subject(format!("{bug:?}"), Engine { fence: Some(bug), over_link: true, ..HONEST })
+    });
     let lies = Lie::ALL
         .iter()
         .map(|(lie, _)| Bug { name: format!("Liar{lie:?}"), subject: Box::new(Liar(*lie)) });
-    inside.chain(above).chain(lies).collect()
+    inside.chain(above).chain(fence).chain(lies).collect()
 }
 
 /// Returns the subject of this name; "Bare" is the simulated disk alone.

@@ -47,6 +47,30 @@ impl Disk {
         &self.limits
     }
 
+    /// Answers a request at once, if the disk does so.
+    pub(crate) fn answer_now(&self, request: &Request, now_ns: u64) -> Option<Result> {
+        self.answer_now_on_ring(request, 0, now_ns)
+    }
+
+    fn answer_now_on_ring(&self, request: &Request, ring: u32, now_ns: u64) -> Option<Result> {
+        self.with(|state| {
+            let is_plain =
+                matches!(request, Request::Read { .. } | Request::Write { fua: false, .. });
+            if !(state.model.instant || state.model.answers_now && is_plain) {
+                return None;
+            }
+            let flight = state.send(request, ring, now_ns);
+            state.serve_read(request, flight.fails, None);
+            state.apply(flight, request, true);
+            state.complete(flight, request);
+            state.record_delivery(flight, request);
+            if state.model.answers_now && request.is_change() {
+                midway::disk_changed();
+            }
+            Some(answer(request, flight.fails))
+        })
+    }
+
     /// Reads or changes its state.
     ///
     /// The disk is hardware: its sections are not steps of the program, so they are not counted.
@@ -80,22 +104,7 @@ impl Block for DiskLane {
         if let Request::Advise { .. } = request {
             return Some(Ok(()));
         }
-        self.disk.with(|state| {
-            let is_plain =
-                matches!(request, Request::Read { .. } | Request::Write { fua: false, .. });
-            if !(state.model.instant || state.model.answers_now && is_plain) {
-                return None;
-            }
-            let flight = state.send(request, self.ring, self.lane.now());
-            state.serve_read(request, flight.fails, None);
-            state.apply(flight, request, true);
-            state.complete(flight, request);
-            state.record_delivery(flight, request);
-            if state.model.answers_now && request.is_change() {
-                midway::disk_changed();
-            }
-            Some(answer(request, flight.fails))
-        })
+        self.disk.answer_now_on_ring(request, self.ring, self.lane.now())
     }
 
     async fn run(&self, request: Request) -> Result {

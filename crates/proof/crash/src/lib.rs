@@ -14,6 +14,7 @@
 //!
 //! - `stamp`, `finding`, `trace`: the stand-in for a sector; findings; the hash of all events.
 //! - `model`, `disk`, `device`: the simulated disk: its kind, its state, its block device.
+//! - `link`: connections to the disk, if it is a server's.
 //! - `setup`: a history's numbers, drawn from its seed.
 //! - `subject`, `midway`; `cached`, `liars`, `catalogue`: the subjects: the engine, or a lying
 //!   layer; its memory in the middle of a section.
@@ -42,6 +43,7 @@ mod hunt;
 mod laboratory;
 mod liars;
 mod life;
+mod link;
 mod midway;
 mod model;
 mod operator;
@@ -61,7 +63,7 @@ mod verdict;
 mod version;
 
 pub use cached::Engine;
-pub use catalogue::{Bug, bugs, by_name, honest};
+pub use catalogue::{Bug, bugs, by_name, honest, honest_over_link};
 pub use device::{Disk, DiskLane};
 pub use disk::State;
 pub use drive::{Failure, Outcome, history, seed_of};
@@ -70,7 +72,7 @@ pub use hunt::{Hunt, HuntOptions, hunt};
 pub use laboratory::Laboratory;
 pub use liars::{Liar, Lie};
 pub use model::{Fault, Faults, Model};
-pub use setup::{EngineSetup, Limits, Mix, Scale, Setup};
+pub use setup::{EngineSetup, Limits, LinkPlan, Mix, Scale, Setup};
 pub use stamp::{FIRST, GRAIN, INITIAL, Operation, Wrong, ZERO, decode, encode, fill};
 pub use subject::{
     Bare, Changing, Connection, Discarding, Fence, Hinting, Objects, Observing, Process, Subject,

@@ -3,6 +3,7 @@
 
 use crate::device::Disk;
 use crate::finding::Finding;
+use crate::link::{Link, LinkLane};
 use crate::midway;
 use crate::setup::Setup;
 use crate::subject::{Process, Subject};
@@ -16,6 +17,8 @@ use std::sync::Arc;
 /// The memory on which a process starts, observed during the start.
 pub(crate) struct Watched<'a> {
     pub(crate) memory: &'a Arc<Memory>,
+    /// The table of the fence, which is not observed.
+    pub(crate) table: Option<&'a Arc<Memory>>,
     pub(crate) one_of: u32,
     pub(crate) random: &'a mut Random,
 }
@@ -26,6 +29,8 @@ pub(crate) struct Life {
     pub(crate) lanes: Vec<(Lane, Stack)>,
     /// Whether it serves its clients.
     pub(crate) alive: Rc<Cell<bool>>,
+    /// Its link, if the disk is a server's.
+    pub(crate) link: Option<Rc<Link>>,
 }
 
 impl Life {
@@ -45,10 +50,14 @@ impl Life {
         subject.watch_stores(0);
         let process = process.map_err(|error| Finding::new("refused", error))?;
         let process: Rc<dyn Process> = Rc::from(process);
+        let link = on.table.map(|table| Link::begin(disk, table, world.now()));
         let top = TopShared::new(disk.limits());
         let attach = |ring| {
             let lane = world.lane();
-            let below = Stack::new(&lane, disk.on_ring(&lane, ring));
+            let below = match &link {
+                Some(link) => Stack::new(&lane, LinkLane::new(link, &lane)),
+                None => Stack::new(&lane, disk.on_ring(&lane, ring)),
+            };
             let below = process.attach(&lane, below);
             let clock = lane.clone();
             let sampler = Sampler::new(move || clock.now(), |_| ());
@@ -56,7 +65,7 @@ impl Life {
             (lane, stack)
         };
         let lanes = (0..setup.lanes).map(attach).collect();
-        Ok(Life { process, lanes, alive: Rc::new(Cell::new(true)) })
+        Ok(Life { process, lanes, alive: Rc::new(Cell::new(true)), link })
     }
 
     /// Kills it: its pending work is lost.

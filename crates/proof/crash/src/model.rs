@@ -70,6 +70,8 @@ pub struct Model {
     pub fua: Fua,
     /// Whether every operation is immediate: for recoveries, in which only the contents matter.
     pub instant: bool,
+    /// Whether it is the export of a server.
+    pub over_link: bool,
     /// Whether reads, and writes without FUA, are answered before the caller can wait, as by a disk
     /// in memory.
     pub answers_now: bool,
@@ -86,6 +88,7 @@ impl Model {
             flush_needed: true,
             fua: self.fua,
             discard: self.discard,
+            loses_with_connection: self.over_link,
             ..Limits::plain(u64::from(self.current_sectors() / self.stamps), self.grain())
         }
     }

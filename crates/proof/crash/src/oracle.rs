@@ -29,6 +29,8 @@ pub(crate) struct Oracle {
     pub(crate) discarding: bool,
     /// When that last ended.
     pub(crate) discarded: u32,
+    /// Whether the server of the disk has restarted.
+    has_restarted: bool,
     /// Ranges that changes of parts of blocks in progress leave unchanged, and write again.
     pub(crate) padding: Vec<Range>,
 }
@@ -58,6 +60,7 @@ impl Oracle {
             flushed: 0,
             discarding: false,
             discarded: 0,
+            has_restarted: false,
             padding: Vec::new(),
         }
     }
@@ -155,6 +158,7 @@ impl Oracle {
         let is = |meaning| fua && throughout && durability == meaning;
         let (durable, ordered) = (is(Durability::Flush), is(Durability::Ordered));
         let mut flushed = 0;
+        let has_restarted = self.has_restarted;
         for versions in self.versions_in(range) {
             let own = versions.iter_mut().rfind(|version| version.operation == operation);
             let own = own.expect("an answer follows a request");
@@ -172,6 +176,10 @@ impl Oracle {
             // of itself.
             own.fua = ordered;
             flushed = if ordered { own.sent } else { 0 };
+            if own.lost && has_restarted {
+                // The server has lost it before the client had the answer.
+                continue;
+            }
             let own = *own;
             let older = versions.iter_mut().filter(|version| own.replaces(version));
             older.for_each(|version| version.end_at(now));
@@ -230,6 +238,48 @@ impl Oracle {
             }
             version.lost &= in_doubt;
         }
+    }
+
+    /// The server has restarted, and may have lost changes that no flush covers. Where no buffer
+    /// holds them, reads return the server's contents until the loss is reported: "the next flush
+    /// fails, once, because the server may have lost them; C8 holds for these changes" (C15).
+    pub(crate) fn record_restart(&mut self, disk: &State, dropped: &[(u32, [u8; GRAIN])]) {
+        self.tick();
+        self.has_restarted = true;
+        for (sector, stamp) in dropped {
+            let Ok(operation) = stamp::decode(stamp, *sector) else { continue };
+            let versions = &mut self.sectors[*sector as usize];
+            if loose_versions(versions).any(|version| version.shows(operation)) {
+                note_lost(versions);
+            }
+            // Also a version that an earlier report excuses.
+            let excused = versions.iter_mut().filter(|version| version.excused);
+            excused
+                .filter(|version| version.shows(operation) && !version.durable)
+                .for_each(|version| version.lost = true);
+        }
+        for (sector, versions) in (0..).zip(&mut self.sectors) {
+            let newest = versions.iter().rfind(|version| version.effective != NEVER);
+            let Ok(shown) = stamp::decode(disk.sector(sector).0, sector) else { continue };
+            if newest.is_some_and(|newest| newest.lost) {
+                let shown = versions.iter_mut().filter(|version| version.shows(shown));
+                shown.for_each(Version::revive);
+            }
+        }
+    }
+
+    /// Notes that a change which a restart of the server had lost is sent again.
+    pub(crate) fn record_resending(&mut self, sector: u32, operation: Operation) {
+        if self.has_restarted {
+            let versions = self.sectors[sector as usize].iter_mut();
+            let again = versions.filter(|version| version.shows(operation));
+            again.for_each(|version| version.lost = false);
+        }
+    }
+
+    /// Whether a failed flush may have lost a change that no buffer holds.
+    pub(crate) fn has_loose(&self) -> bool {
+        self.sectors.iter().any(|versions| is_loose(versions))
     }
 
     /// Whether flushes have promised an order since the process began, and nothing else.
@@ -373,6 +423,10 @@ impl Oracle {
         let Some(index) = only_version(versions, operation) else {
             return; // zeros that may be of several changes
         };
+        // Memory may have shown it, and the disk may have lost it: older contents may follow.
+        if versions[index].lost && self.has_restarted {
+            return;
+        }
         let own = &mut versions[index];
         own.seen = own.seen.min(now);
         own.effective = own.effective.min(now);
@@ -382,7 +436,8 @@ impl Oracle {
         }
         let own = *own;
         for (other, version) in versions.iter_mut().enumerate() {
-            if other == index {
+            // A change that the server has lost may come back, from memory's copy.
+            if other == index || version.lost && self.has_restarted {
                 continue;
             }
             if own.replaces(version) || (own.settled != NEVER && version.settled != NEVER) {
@@ -444,7 +499,9 @@ impl Oracle {
                 let missing = versions.iter().find(|version| {
                     let needed =
                         version.operation == seen.operation || version.effective < seen.sent;
-                    let certain = version.content != Content::ZerosOrOlder && !version.dropped;
+                    let certain = version.content != Content::ZerosOrOlder
+                        && !version.dropped
+                        && !(version.lost && self.has_restarted);
                     needed
                         && certain
                         && older.effective < version.sent
@@ -494,6 +551,18 @@ pub(crate) fn loose_versions(versions: &[Version]) -> impl Iterator<Item = &Vers
         let is_it = !version.durable && !version.excused && !version.is_held();
         is_it && !versions.iter().any(|later| later.durable && later.replaces(version))
     })
+}
+
+/// Marks the versions of one sector that the disk may have lost: those that no buffer holds, and
+/// buffered ones that they may have overtaken. Versions that were buffered later are still owed.
+pub(crate) fn note_lost(versions: &mut [Version]) {
+    let loose: Vec<Version> = loose_versions(versions).copied().collect();
+    let is_later = |version: &Version| loose.iter().all(|loose| version.replaces(loose));
+    let may_be_lost =
+        |version: &&mut Version| !version.durable && (!version.is_held() || !is_later(version));
+    if !loose.is_empty() {
+        versions.iter_mut().filter(may_be_lost).for_each(|version| version.lost = true);
+    }
 }
 
 fn is_loose(versions: &[Version]) -> bool {

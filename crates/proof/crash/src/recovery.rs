@@ -7,12 +7,14 @@
 use crate::device::Disk;
 use crate::disk::State;
 use crate::finding::Finding;
+use crate::link::{Link, LinkLane, settle_former, table_memory};
 use crate::midway;
 use crate::model::{Faults, Model};
+use crate::run::Run;
 use crate::setup::Setup;
-use crate::stamp::GRAIN;
+use crate::stamp::{GRAIN, Shown};
 use crate::subject::{Objects, Subject};
-use block::{Buf, Compress, Durability, Extent, Memory, Request, Result, Stack};
+use block::{Buf, Compress, Durability, Extent, LinkDown, Memory, Request, Result, Stack};
 use lane::{Lane, Prices, Random, World};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -63,6 +65,10 @@ pub(crate) struct Recovery {
     chosen: Environment,
     disk: Disk,
     pub(crate) arena: Arc<Memory>,
+    /// The table of the fence, if the disk is a server's.
+    table: Option<Arc<Memory>>,
+    /// Sectors, and contents that a change of the killed process may still write to them.
+    late: Vec<(u32, [u8; GRAIN])>,
     buffer: Buf,
     progress: Rc<Cell<Progress>>,
     /// The data read back.
@@ -84,6 +90,8 @@ impl Recovery {
             chosen: Environment::new(World::chosen(setup.seed)),
             disk: Disk::new(model, Faults::default(), setup.seed),
             arena: Arc::new(Memory::heap(arena_bytes)),
+            table: setup.link.map(|_| table_memory()),
+            late: Vec::new(),
             buffer,
             progress: Rc::default(),
             stamps: vec![0; sectors as usize * GRAIN],
@@ -95,6 +103,30 @@ impl Recovery {
     /// Accesses the disk that the process will find.
     pub(crate) fn disk<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         self.disk.with(change)
+    }
+
+    /// Reads the answers that the killed process of a run has left on its connections to a server.
+    /// Returns whether changes may be lost.
+    pub(crate) fn settle_former(&mut self, subject: &dyn Subject, run: &mut Run) -> bool {
+        let (Some(table), Some(from), Some(plan)) = (&self.table, &run.table, run.setup.link)
+        else {
+            return false;
+        };
+        from.copy(0, table, 0, table.bytes());
+        let is_lost =
+            self.disk(|disk| settle_former(disk, table, plan.is_encrypted, 0, &mut run.random));
+        if is_lost {
+            subject.note_changes_lost(&self.arena);
+        }
+        let mut late = std::mem::take(&mut self.late);
+        late.clear();
+        self.disk(|disk| {
+            for sector in 0..disk.model.sectors {
+                late.extend(disk.late_stamps(sector).map(|stamp| (sector, stamp)));
+            }
+        });
+        self.late = late;
+        is_lost
     }
 
     /// Starts a process on the arena, and kills it during the start: the next one finds the memory
@@ -141,7 +173,7 @@ impl Recovery {
             Ok(process) => process,
             Err(error) => return Err(Finding::new("refused", error)),
         };
-        let below = Stack::new(&lane, self.disk.on(&lane));
+        let below = self.attach(&lane);
         let stack = process.attach(&lane, below);
         self.progress.set(Progress::default());
         let cut = match setup.engine.compress {
@@ -166,6 +198,25 @@ impl Recovery {
         self.judge_answers(self.progress.get(), expected.may_fail)?;
         self.buffer.read(&mut self.stamps);
         Ok(())
+    }
+
+    /// Returns the disk as the process sees it.
+    fn attach(&self, lane: &Lane) -> Stack {
+        let now_ns = lane.now();
+        let is_served = self.disk(|disk| {
+            disk.server.is_some() && {
+                let server = disk.server();
+                server.move_clock(server.clock_ns(0), now_ns);
+                true
+            }
+        });
+        match &self.table {
+            Some(table) if is_served => {
+                let link = Link::begin(&self.disk, table, now_ns);
+                Stack::new(lane, LinkLane::new(&link, lane))
+            }
+            _ => Stack::new(lane, self.disk.on(lane)),
+        }
     }
 
     /// Spawns the reading task. `cut`: sectors of each of its reads; 0: as many as possible.
@@ -261,13 +312,24 @@ impl Recovery {
             }
             let differs = |sector: &u32| {
                 let at = *sector as usize * GRAIN;
-                disk.durable[at..at + GRAIN] != self.stamps[at..at + GRAIN]
+                let durable = &disk.durable[at..at + GRAIN];
+                // "The fence holds changes, not reads. After a kill, reads may return the former
+                // contents of a range whose change was not answered, until the server executes it"
+                // (C15). A flush covers only changes that were answered (C2).
+                let shown = &self.stamps[at..at + GRAIN];
+                let is_late = |(late, stamp): &(u32, [u8; GRAIN])| {
+                    late == sector && (stamp == durable || stamp == shown)
+                };
+                durable != shown && !self.late.iter().any(is_late)
             };
             let sector = (0..disk.model.sectors).find(differs);
+            let Some(sector) = sector else { return Ok(()) };
+            let at = sector as usize * GRAIN;
             let text = format!(
-                "a recovered process answered a flush, but what it had shown in sector {} is not \
-                 durable",
-                sector.unwrap_or_default()
+                "a recovered process answered a flush, but what it had shown in sector {sector} is \
+                 not durable: {} was shown, and{} is",
+                Shown(sector, &self.stamps[at..at + GRAIN]),
+                Shown(sector, &disk.durable[at..at + GRAIN])
             );
             Err(Finding::new("C7", text))
         })
@@ -289,6 +351,8 @@ pub(crate) fn flushing(setup: &Setup) -> Setup {
     let mut setup = setup.clone();
     setup.engine.durability = Durability::Flush;
     setup.engine.slots = setup.engine.slots_least;
+    // No connection ends in a recovery. A watchdog could fire early there.
+    setup.link.iter_mut().for_each(|plan| plan.policy = LinkDown::Wait);
     setup
 }
 

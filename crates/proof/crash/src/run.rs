@@ -8,6 +8,7 @@ use crate::device::Disk;
 use crate::disk::State;
 use crate::finding::Finding;
 use crate::life::{Life, Watched};
+use crate::link::Events;
 use crate::midway;
 use crate::oracle::{Oracle, Version};
 use crate::pending::Pending;
@@ -26,6 +27,8 @@ use std::sync::Arc;
 pub(crate) struct Beginning {
     pub(crate) disk: State,
     pub(crate) arena: Arc<Memory>,
+    /// The table of the fence, if the disk is a server's.
+    pub(crate) table: Option<Arc<Memory>>,
     pub(crate) oracle: Oracle,
     pub(crate) next: Operation,
     /// Requests that were not answered, which clients send again.
@@ -34,6 +37,8 @@ pub(crate) struct Beginning {
     pub(crate) depth: usize,
     /// Doubt about a flush that was in progress at the crash.
     pub(crate) doubt: Doubt,
+    /// Whether the volume may have failed because of its link before the crash.
+    pub(crate) may_have_failed: bool,
 }
 
 /// A run in progress.
@@ -41,6 +46,7 @@ pub(crate) struct Run {
     pub(crate) setup: Setup,
     pub(crate) disk: Disk,
     pub(crate) arena: Arc<Memory>,
+    pub(crate) table: Option<Arc<Memory>>,
     pub(crate) book: Rc<RefCell<Book>>,
     pub(crate) random: Random,
     pub(crate) depth: usize,
@@ -73,19 +79,24 @@ impl Run {
         disk.with(|disk| disk.notes_sent = true);
         disk.with(|disk| (disk.errors_delivered, disk.flushed) = ([0; 3], false));
         let one_of = setup.limits.midway_one_of;
-        let watched = Watched { memory: &from.arena, one_of, random: &mut random };
+        let table = from.table.as_ref();
+        let watched = Watched { memory: &from.arena, table, one_of, random: &mut random };
         let life = Life::start(subject, &setup, &disk, &mut world, watched)?;
         let mut book = Book::new(from.oracle, disk.clone(), from.next, &setup.engine);
         book.doubt = from.doubt;
+        if let Some(plan) = setup.link {
+            book.has_link(plan.policy, from.may_have_failed);
+        }
         disk.with(|disk| disk.exclusive = life.process.orders_changes());
         if life.process.buffers() {
             book.expect_buffer();
         }
         book.begin_process(life.process.as_ref());
-        Ok(Run {
+        let run = Run {
             book: Rc::new(RefCell::new(book)),
             disk,
             arena: from.arena,
+            table: from.table,
             depth: from.depth,
             admitted: Vec::new(),
             world,
@@ -97,7 +108,23 @@ impl Run {
             answers: 0,
             random,
             setup,
-        })
+        };
+        run.begin_events();
+        Ok(run)
+    }
+
+    /// Begins the events of the process's link, if it has one.
+    pub(crate) fn begin_events(&self) {
+        let (Some(link), Some(plan)) = (&self.life.link, self.setup.link) else { return };
+        let events = Events {
+            link: link.clone(),
+            book: self.book.clone(),
+            plan,
+            random: self.random.clone(),
+            latency_ns: self.setup.model.latency_ns,
+        };
+        let lane = &self.life.lanes[0].0;
+        lane.spawn(events.happen(lane.clone())).expect("a lane has room for some tasks");
     }
 
     /// Starts clients, with their unanswered requests and with new plans.
@@ -133,6 +160,8 @@ impl Run {
         subject.watch_stores(stores);
         let moved = self.world.step();
         subject.watch_stores(0);
+        let now_ns = self.world.now();
+        self.disk.with(|disk| disk.land_due(now_ns));
         self.leave_owner_before();
         self.book.borrow_mut().note_admissions(&mut self.admitted);
         self.admissions += self.admitted.len() as u64;
@@ -179,6 +208,21 @@ impl Run {
         Err(Finding::new("C8", text))
     }
 
+    /// Notes the changes that were sent to a server in this step.
+    fn note_resending(&self) {
+        let mut book = self.book.borrow_mut();
+        self.disk.with(|disk| {
+            for write in disk.sent.iter().filter(|_| disk.server.is_some()) {
+                let stamps = &disk.sent_stamps[write.at..][..write.count as usize * GRAIN];
+                for (sector, bytes) in (write.first..).zip(stamps.chunks_exact(GRAIN)) {
+                    if let Ok(operation) = stamp::decode(bytes, sector) {
+                        book.oracle.record_resending(sector, operation);
+                    }
+                }
+            }
+        });
+    }
+
     /// Checks the promises that hold at every moment.
     pub(crate) fn check_step(&mut self) -> Result<(), Finding> {
         if let Some(finding) = self.book.borrow_mut().finding.take() {
@@ -194,10 +238,17 @@ impl Run {
                 return Err(Finding::new("C6", text));
             }
         }
+        self.note_resending();
         let book = self.book.borrow();
         self.disk.with(|disk| {
             if disk.overtaken {
                 let text = "a process uses the disk while the one before it has I/O under way";
+                return Err(Finding::new("C15", text));
+            }
+            if let Some(first) = disk.server.as_ref().and_then(|server| server.unfenced) {
+                let text = format!(
+                    "a change is sent while an earlier one of sector {first} may still be executed"
+                );
                 return Err(Finding::new("C15", text));
             }
             if let Some(first) = disk.crowded {

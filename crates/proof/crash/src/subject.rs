@@ -77,6 +77,15 @@ pub trait Subject: Sync {
     /// survives a kill; 0: never.
     fn watch_stores(&self, _stores: u32) {}
 
+    /// Whether its disk is the export of a server.
+    fn has_link(&self) -> bool {
+        false
+    }
+
+    /// Notes in the memory of a killed process that the server may have lost changes that no flush
+    /// has covered.
+    fn note_changes_lost(&self, _arena: &Arc<Memory>) {}
+
     /// Whether a flush that succeeds after one that failed is reliable. The simulated disk alone is
     /// like Linux: versions that a failed flush has dropped stay dropped.
     fn mends_failed_flushes(&self) -> bool {

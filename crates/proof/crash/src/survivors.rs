@@ -82,9 +82,11 @@ impl Survivors {
         self.seen.clear(limit);
         (self.drawn, self.limit, self.started) = (0, limit, false);
         for unit in 0..disk.pending.len() {
+            let late = disk.server.iter().flat_map(|server| &server.late);
             let moving = disk
                 .moving
                 .iter()
+                .chain(late.map(|late| &late.moving))
                 .filter(|moving| disk.units_ahead_of(moving).any(|at| at == unit));
             self.collect_unit(disk, unit, moving);
         }
@@ -272,9 +274,12 @@ pub(crate) fn landings(disk: &State) -> u32 {
 
 /// Returns the disk as the next process finds it: writes in flight land if their bit is set in
 /// `landed`. The others never will if the fence covers them; otherwise they may land at any later
-/// time.
-pub(crate) fn after_kill(from: &State, into: &mut State, landed: u32, fence: Fence) {
+/// time. `now_ns`: the time of the kill.
+pub(crate) fn after_kill(from: &State, into: &mut State, landed: u32, fence: Fence, now_ns: u64) {
     into.copy_contents(from);
+    if into.server.is_some() {
+        return after_kill_on_link(from, into, landed, now_ns);
+    }
     let unit_sectors = into.model.unit_sectors;
     let mut bit = 0;
     for moving in &from.moving {
@@ -292,4 +297,13 @@ pub(crate) fn after_kill(from: &State, into: &mut State, landed: u32, fence: Fen
         }
     }
     into.end_flushes(from.faults.late_flush);
+}
+
+/// Same as [`after_kill`], for the disk of a server, whose clock continues in a world that begins.
+fn after_kill_on_link(from: &State, into: &mut State, landed: u32, now_ns: u64) {
+    into.moving.clone_from(&from.moving);
+    let mut bits = (0..32).map(|bit| landed >> bit & 1 == 1);
+    into.end_process_on_link(now_ns, |_| bits.next().unwrap_or(false));
+    let server = into.server();
+    server.move_clock(server.clock_ns(now_ns), 0);
 }

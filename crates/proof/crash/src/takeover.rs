@@ -4,9 +4,9 @@
 //! history itself: requests in flight arrive late or never, the next process waits until that is
 //! over (C15), recovers, and clients send all unanswered requests again (C10).
 
-use crate::disk::State;
 use crate::finding::Finding;
 use crate::life::{Life, Watched};
+use crate::link::settle_former;
 use crate::model::Model;
 use crate::pending::Pending;
 use crate::run::Run;
@@ -33,7 +33,11 @@ impl Run {
         let in_flush = self.disk.with(|disk| disk.flushes_asked > 0);
         if subject.waits_for_owner() {
             self.life.end();
-            self.disk.with(State::orphan);
+            let now_ns = self.world.now();
+            self.disk.with(|disk| match disk.server {
+                Some(_) => disk.end_process_on_link(now_ns, |random| random.one_in(2)),
+                None => disk.orphan(),
+            });
         }
         let over = self.land_late();
         let fence = subject.fence();
@@ -44,9 +48,11 @@ impl Run {
         self.start_on_cut(subject)?;
         self.setup.vary_restart(&mut self.random);
         self.disk = self.disk.with_size_of(&self.setup.model);
-        self.book.borrow_mut().record_takeover(&self.setup.engine, in_flush);
+        let is_lost = self.settle_former(subject);
+        self.book.borrow_mut().record_takeover(&self.setup.engine, in_flush || is_lost);
         let one_of = self.setup.limits.midway_one_of;
-        let watched = Watched { memory: &self.arena, one_of, random: &mut self.random };
+        let table = self.table.as_ref();
+        let watched = Watched { memory: &self.arena, table, one_of, random: &mut self.random };
         let life = Life::start(subject, &self.setup, &self.disk, &mut self.world, watched)?;
         self.book.borrow_mut().begin_process(life.process.as_ref());
         let before = std::mem::replace(&mut self.life, life);
@@ -56,7 +62,21 @@ impl Run {
         let faults = self.setup.faults_afterwards(&mut self.random);
         self.disk.with(|disk| disk.set_faults(faults));
         self.admitted.clear();
+        self.begin_events();
         Ok(again)
+    }
+
+    /// Reads the answers that the killed process has left on its connections to a server. Returns
+    /// whether changes may be lost.
+    fn settle_former(&mut self, subject: &dyn Subject) -> bool {
+        let (Some(table), Some(plan)) = (&self.table, self.setup.link) else { return false };
+        let (now_ns, random) = (self.world.now(), &mut self.random);
+        let is_lost =
+            self.disk.with(|disk| settle_former(disk, table, plan.is_encrypted, now_ns, random));
+        if is_lost {
+            subject.note_changes_lost(&self.arena);
+        }
+        is_lost
     }
 
     /// Starts a process while the disk is truncated.

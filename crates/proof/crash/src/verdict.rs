@@ -2,7 +2,7 @@
 
 use crate::disk::{NEVER, State};
 use crate::finding::Finding;
-use crate::oracle::{Oracle, Version, decode, loose_versions, only_version};
+use crate::oracle::{Oracle, Version, decode, note_lost, only_version};
 use crate::stamp::{self, GRAIN, INITIAL, Operation, ZERO};
 
 /// Evidence about the order of epochs in one unit after a power cut: it proves that `proves` had
@@ -250,8 +250,17 @@ impl Oracle {
             if !self.has_ordered_throughout() && disk.has_lost(sector) {
                 note_lost(versions);
             }
+            let late: Vec<Operation> = disk
+                .late_stamps(sector)
+                .filter_map(|stamp| stamp::decode(&stamp, sector).ok())
+                .collect();
             for version in versions {
-                version.settled = version.settled.min(now);
+                // A server may still execute it, before all that is sent later (C15).
+                let is_late = late.iter().any(|&late| version.shows(late));
+                match is_late && version.answered == NEVER {
+                    true => version.refused = version.refused.min(now),
+                    false => version.settled = version.settled.min(now),
+                }
                 if doubt.contains(&version.operation) {
                     version.epoch = 0;
                 }
@@ -276,18 +285,6 @@ impl Oracle {
         }
         next.clock = self.clock + 1;
         Ok(next)
-    }
-}
-
-/// Marks the versions of one sector that the disk may have lost: those that no buffer holds, and
-/// buffered ones that they may have overtaken. Versions that were buffered later are still owed.
-fn note_lost(versions: &mut [Version]) {
-    let loose: Vec<Version> = loose_versions(versions).copied().collect();
-    let is_later = |version: &Version| loose.iter().all(|loose| version.replaces(loose));
-    let may_be_lost =
-        |version: &&mut Version| !version.durable && (!version.is_held() || !is_later(version));
-    if !loose.is_empty() {
-        versions.iter_mut().filter(may_be_lost).for_each(|version| version.lost = true);
     }
 }
 

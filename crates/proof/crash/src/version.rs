@@ -153,6 +153,11 @@ impl Version {
         }
     }
 
+    /// Notes that reads may return it again.
+    pub(crate) fn revive(&mut self) {
+        self.dead = NEVER;
+    }
+
     /// Notes that reads sent after this tick do not return it.
     pub(crate) fn end_at(&mut self, tick: u32) {
         self.dead = self.dead.min(tick);

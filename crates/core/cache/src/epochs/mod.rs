@@ -307,13 +307,15 @@ impl Epochs {
         self.phase = Phase::Idle;
     }
 
-    /// Handles an error of the backing at `now_ns`. Errors before `from_ns` do not count. Returns
-    /// true to try again, false if errors have lasted too long and the volume must fail.
+    /// Handles an error of the backing at `now_ns`. Errors before `from_ns` do not count: the first
+    /// one since then begins the time of the errors. Returns true to try again, false if errors
+    /// have lasted too long and the volume must fail.
     pub(crate) fn backing_failed(&mut self, now_ns: u64, retry_time_ns: u64, from_ns: u64) -> bool {
         if self.failed.is_some() {
             return false;
         }
-        let since = (*self.failing_since_ns.get_or_insert(now_ns)).max(from_ns);
+        self.failing_since_ns = self.failing_since_ns.filter(|&since_ns| since_ns >= from_ns);
+        let since = *self.failing_since_ns.get_or_insert(now_ns);
         from_ns > now_ns || now_ns.saturating_sub(since) < retry_time_ns
     }
 

@@ -166,6 +166,16 @@ fn errors_are_retried_for_just_so_long_from_the_first_one_on() {
     assert_eq!((epochs.failure(), epochs.backing_failed(600, 20, 0)), (Ok(()), true));
 }
 
+/// A link was lost and returned between two losses of changes, and the second was reported late.
+#[test]
+fn errors_since_before_the_return_of_a_link_do_not_count() {
+    let mut epochs = Epochs::new(1, 0, 0);
+    assert!(epochs.backing_failed(100, 20, 0));
+    assert!(epochs.backing_failed(900, 20, 500), "the first error since the return");
+    assert!(epochs.backing_failed(919, 20, 500));
+    assert!(!epochs.backing_failed(920, 20, 500));
+}
+
 #[test]
 fn as_many_epochs_are_closed_as_may_be_and_one_at_least() {
     for (most, closed) in [(0, 1), (1, 1), (3, 3)] {

@@ -14,6 +14,7 @@
 
 use crate::backing::in_flight::{Ages, Overdue, TICKS};
 use crate::handle::Handle;
+use crate::planted::{Bug, planted};
 use block::{Error, Kind, LINK_GRACE_NS, LinkDown};
 use lane::first;
 
@@ -27,12 +28,15 @@ fn tick_ns(time_ns: u64) -> u64 {
 /// Returns the end of a tick that has begun at this time, by the present settings and waits.
 fn end_of_tick(handle: &Handle, begun: u64) -> u64 {
     let time_ns = handle.shared.settings.stall_time_ns();
+    if planted(Bug::StallLostLink) {
+        return begun.saturating_add(tick_ns(time_ns));
+    }
     begun.saturating_add(tick_ns(time_ns.saturating_add(handle.below.held_ns())))
 }
 
 /// Returns whether the link is lost and the policy is not to fail.
 fn is_waiting_for_link(handle: &Handle) -> bool {
-    let link = handle.below.link();
+    let link = handle.below.link().filter(|_| !planted(Bug::StallLostLink));
     link.is_some_and(|link| link.policy() != LinkDown::Fail && link.lost_ns().is_some())
 }
 

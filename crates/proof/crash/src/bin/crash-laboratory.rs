@@ -48,6 +48,9 @@ struct Arguments {
     /// With `--bugs`: test each from this many seeds.
     #[arg(long, default_value_t = 1, value_name = "N")]
     rounds: u64,
+    /// Test the honest engine over a disk that is the export of a server, behind a link.
+    #[arg(long, conflicts_with_all = ["bug", "bugs"])]
+    link: bool,
     /// Threads; 0: one per core.
     #[arg(long, default_value_t = 0, value_name = "N")]
     threads: u32,
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         return try_bugs(&arguments);
     }
     let subject = match &arguments.bug {
+        None if arguments.link => crash::honest_over_link(),
         None => crash::honest(),
         Some(name) => match crash::by_name(name) {
             Some(subject) => subject,
@@ -126,7 +130,8 @@ fn status(good: bool) -> ExitCode {
 fn report_failures(arguments: &Arguments, failures: &[Failure]) {
     for failure in failures {
         println!("VIOLATION {}", failure.finding);
-        println!("  again with: {}", failure.reproduction(arguments.bug.as_deref()));
+        let link = if arguments.link { " --link" } else { "" };
+        println!("  again with: {}{link}", failure.reproduction(arguments.bug.as_deref()));
     }
 }
 

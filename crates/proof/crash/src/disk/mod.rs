@@ -7,12 +7,14 @@
 //! sometimes more. The disk never tears a unit: a physical block of 4096 bytes, or of 512.
 
 mod late;
+mod server;
 
 use crate::model::{Faults, Model};
 use crate::stamp::{self, GRAIN, Shown};
 use crate::trace;
 use block::{Discard, Fua, Request, Stretch};
 use lane::Random;
+pub(crate) use server::{Carried, Role, Server};
 
 /// Bytes of the largest unit: eight stamps.
 pub(crate) const UNIT_BYTES: usize = 8 * GRAIN;
@@ -48,6 +50,8 @@ pub(crate) struct Moving {
     fua: bool,
     /// The ring of its process that has sent it.
     pub(crate) ring: u32,
+    /// The connection to the server that carries it, if the disk is a server's.
+    pub(crate) carried: Option<Carried>,
 }
 
 impl Moving {
@@ -71,6 +75,15 @@ impl Moving {
     fn nth_unit(&self, index: u32, unit_sectors: u32) -> u32 {
         let (first, count) = self.units(unit_sectors);
         first + (self.rotation + index) % count
+    }
+
+    /// Returns the contents that it writes to a sector. None: it does not write there.
+    pub(crate) fn stamp(&self, sector: u32) -> Option<[u8; GRAIN]> {
+        let index = sector.checked_sub(self.first).filter(|index| *index < self.count)?;
+        match self.stamps.is_empty() {
+            true => Some([0; GRAIN]),
+            false => self.stamps[index as usize * GRAIN..].first_chunk().copied(),
+        }
     }
 
     /// Writes the change's part of `unit` into the unit's bytes.
@@ -158,6 +171,8 @@ pub struct State {
     pub(crate) overwritten: Option<u32>,
     /// Whether a request was sent while late changes were still to arrive.
     pub(crate) overtaken: bool,
+    /// The server, if the disk is the export of one.
+    pub(crate) server: Option<Server>,
 }
 
 /// Returns the errors that count as returned before any request was sent.
@@ -196,9 +211,15 @@ impl State {
             notes_sent: false,
             overwritten: None,
             overtaken: false,
+            server: None,
             model,
             faults,
         }
+    }
+
+    /// Makes the disk the export of a server, or a disk of this machine.
+    pub(crate) fn serve(&mut self, serves: bool) {
+        self.server = serves.then(Server::default);
     }
 
     /// Restores power: the medium holds `image`, and nothing else is left.
@@ -210,6 +231,7 @@ impl State {
         self.late.clear();
         self.flushing.clear();
         self.flushes_asked = 0;
+        self.server = None;
         self.clock = 1;
     }
 
@@ -230,6 +252,7 @@ impl State {
         self.clock = from.clock;
         self.numbers = from.numbers;
         self.errors = from.errors;
+        self.server.clone_from(&from.server);
     }
 
     /// Decides the course of a request of this ring. A change moves from here on.
@@ -334,6 +357,7 @@ impl State {
             fails,
             fua,
             ring,
+            carried: None,
         };
         let block = self.model.block_sectors();
         if self.exclusive && self.moving.iter().any(|other| other.shares_block(&moving, block)) {
@@ -439,7 +463,8 @@ impl State {
             true => self.fail_flush(),
             false => {
                 self.flush(flight.sent);
-                self.flushed = true;
+                // Behind a link, the answer may get lost.
+                self.flushed |= self.server.is_none() || self.model.instant;
             }
         }
     }

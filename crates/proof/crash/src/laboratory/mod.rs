@@ -9,6 +9,7 @@ use crate::book::{Book, Doubt};
 use crate::cold_starts::{ColdStarts, Image};
 use crate::disk::State;
 use crate::finding::Finding;
+use crate::link::{settle_former, table_memory};
 use crate::midway;
 use crate::model::Fault;
 use crate::oracle::Oracle;
@@ -68,9 +69,10 @@ impl<'a> Laboratory<'a> {
     /// # Errors
     /// The first promise that was broken.
     pub fn history(&mut self, seed: u64, scale: Scale) -> Result<(), Finding> {
-        self.history_of(match self.subject.serves_bytes() {
-            true => Setup::new(seed, scale),
-            false => Setup::of_blocks(seed, scale),
+        self.history_of(match (self.subject.serves_bytes(), self.subject.has_link()) {
+            (_, true) => Setup::with_link(seed, scale),
+            (true, false) => Setup::new(seed, scale),
+            (false, false) => Setup::of_blocks(seed, scale),
         })
     }
 
@@ -96,14 +98,18 @@ impl<'a> Laboratory<'a> {
         self.cold_starts = ColdStarts::default();
         self.tally.histories += 1;
         self.tally.operations += u64::from(setup.operations);
+        let mut disk = State::new(setup.model.clone(), setup.faults, setup.seed ^ 0xd15c);
+        disk.serve(setup.link.is_some());
         let beginning = Beginning {
-            disk: State::new(setup.model.clone(), setup.faults, setup.seed ^ 0xd15c),
+            disk,
             arena: Arc::new(Memory::heap(arena_bytes)),
+            table: setup.link.map(|_| table_memory()),
             oracle: Oracle::new(setup.model.sectors, setup.model.unit_sectors),
             next: FIRST,
             again: Vec::new(),
             depth: 0,
             doubt: Doubt::default(),
+            may_have_failed: false,
         };
         midway::reset();
         let run = self.begin(setup, beginning)?;
@@ -321,9 +327,10 @@ impl<'a> Laboratory<'a> {
     ) -> Result<(), Finding> {
         let fence = self.subject.fence();
         let recovery = self.recovery.as_mut().expect("set up with the history");
+        let now_ns = run.world.now();
         run.disk.with(|from| {
             recovery.disk(|into| {
-                after_kill(from, into, landed, fence);
+                after_kill(from, into, landed, fence, now_ns);
             });
         });
         leave_memory(run, midway, &recovery.arena);
@@ -331,11 +338,16 @@ impl<'a> Laboratory<'a> {
             let headers = self.subject.headers(&run.setup, &recovery.arena);
             damage(&recovery.arena, headers, &mut run.random);
         }
+        let is_lost = recovery.settle_former(self.subject, run);
         if !damaged && run.random.one_in(DIES_AGAIN_ONE_IN) {
             recovery.kill_during_start(self.subject, &run.setup, &mut run.random);
         }
-        let in_flush = midway.is_some() || run.disk.with(|disk| disk.flushes_asked > 0);
-        let may_fail = run.book.borrow().doubt_after(in_flush, Durability::Flush).may_fail;
+        let in_flush = midway.is_some() || is_lost;
+        let in_flush = in_flush || run.disk.with(|disk| disk.flushes_asked > 0);
+        let book = run.book.borrow();
+        let may_fail =
+            book.doubt_after(in_flush, Durability::Flush).may_fail || book.may_fail_after_kill();
+        drop(book);
         let seed = run.random.next_u64();
         let keeps_clean = recovery::keeps_clean(seed);
         let expected = Expected { keeps_clean, flushes: true, may_fail };
@@ -371,13 +383,15 @@ impl<'a> Laboratory<'a> {
     ) -> Result<(), Finding> {
         let fence = self.subject.fence();
         let recovery = self.recovery.as_mut().expect("set up with the history");
+        let now_ns = run.world.now();
         run.disk.with(|from| {
             recovery.disk(|into| {
-                after_kill(from, into, landed, fence);
+                after_kill(from, into, landed, fence, now_ns);
                 into.write_foreign(seed as usize);
             });
         });
         leave_memory(run, midway, &recovery.arena);
+        recovery.settle_former(self.subject, run);
         let expected = Expected { keeps_clean: false, flushes: true, may_fail: true };
         recovery.run(self.subject, &run.setup, seed, expected)?;
         recovery.judge_foreign(run.disk.with(|disk| disk.errors))
@@ -393,15 +407,18 @@ impl<'a> Laboratory<'a> {
         let setup = run.setup.setup_after_crash(seed, run.depth + 1 == DEPTH_MAX);
         let mut disk = State::new(setup.model.clone(), setup.faults, seed);
         disk.load(image);
+        disk.serve(setup.link.is_some());
         let book = run.book.borrow();
         let beginning = Beginning {
             disk,
+            table: setup.link.map(|_| table_memory()),
             arena: Arc::new(Memory::heap(run.arena.bytes())),
             oracle: book.oracle.after_power_cut(image)?,
             next: book.next_operation(),
             again: requests_to_resend(run, &book),
             depth: run.depth + 1,
             doubt: Doubt::default(),
+            may_have_failed: false,
         };
         drop(book);
         self.go_on(setup, beginning, "power cut")
@@ -417,26 +434,40 @@ impl<'a> Laboratory<'a> {
         let setup = run.setup.setup_after_crash(seed, run.depth + 1 == DEPTH_MAX);
         let mut disk = State::new(setup.model.clone(), setup.faults, seed);
         let fence = self.subject.fence();
+        let now_ns = run.world.now();
         run.disk.with(|from| {
-            after_kill(from, &mut disk, landed, fence);
+            after_kill(from, &mut disk, landed, fence, now_ns);
         });
-        let arena = Memory::heap(run.arena.bytes());
+        let arena = Arc::new(Memory::heap(run.arena.bytes()));
         leave_memory(run, midway, &arena);
+        let table = run.table.as_ref().map(copy_of_table);
+        let is_lost = match (&table, run.setup.link) {
+            (Some(table), Some(plan)) => {
+                settle_former(&mut disk, table, plan.is_encrypted, 0, &mut run.random)
+            }
+            _ => false,
+        };
+        if is_lost {
+            self.subject.note_changes_lost(&arena);
+        }
         let book = run.book.borrow();
         // In the middle of a step the engine may have noted a request that the disk has not
         // received yet.
-        let in_flush = midway.is_some() || run.disk.with(|disk| disk.flushes_asked > 0);
+        let in_flush = midway.is_some() || is_lost;
+        let in_flush = in_flush || run.disk.with(|disk| disk.flushes_asked > 0);
         // Killed in the middle of taking it in, the buffer has a change, or a part of it, or
         // nothing.
         let changes: &[Operation] = if midway.is_some() { &run.admitted } else { &[] };
         let beginning = Beginning {
             oracle: book.oracle.after_kill(&disk, changes),
             disk,
-            arena: Arc::new(arena),
+            arena,
+            table,
             next: book.next_operation(),
             again: requests_to_resend(run, &book),
             depth: run.depth + 1,
             doubt: book.doubt_after(in_flush, setup.engine.durability),
+            may_have_failed: book.may_fail_after_kill(),
         };
         drop(book);
         self.go_on(setup, beginning, "kill")
@@ -464,6 +495,13 @@ fn requests_to_resend(run: &Run, book: &Book) -> Vec<Pending> {
         true => book.open().to_vec(),
         false => Vec::new(),
     }
+}
+
+/// Returns a copy of the table of a fence.
+fn copy_of_table(table: &Arc<Memory>) -> Arc<Memory> {
+    let copy = table_memory();
+    table.copy(0, &copy, 0, copy.bytes());
+    copy
 }
 
 /// Copies the memory that a kill leaves: now, or in the middle of the last step.

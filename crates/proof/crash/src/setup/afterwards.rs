@@ -20,7 +20,8 @@ impl Setup {
     /// Returns the operations that fail in a process after a crash, counted from its start.
     pub(crate) fn faults_afterwards(&self, random: &mut Random) -> Faults {
         let late_flush = self.faults.late_flush;
-        if !random.one_in(3) {
+        // Behind a link, only the link and the server fail.
+        if !random.one_in(3) || self.link.is_some() {
             return Faults { late_flush, ..Faults::default() };
         }
         if self.flushes_fail && random.one_in(2) {

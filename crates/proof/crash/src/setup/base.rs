@@ -44,6 +44,7 @@ pub(super) fn model(dice: &mut Dice, small: bool) -> Model {
         discard: dice.pick(&[Discard::Zeroes, Discard::Zeroes, Discard::Ignored]),
         fua: dice.pick(&[Fua::Native, Fua::Native, Fua::None]),
         instant: false,
+        over_link: false,
         answers_now: false,
     }
 }

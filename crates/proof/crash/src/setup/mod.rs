@@ -5,6 +5,7 @@ mod base;
 mod dice;
 mod direct;
 mod failures;
+mod link;
 mod requests;
 mod volume;
 mod writeback;
@@ -14,6 +15,7 @@ use block::{Compress, Durability, WriteMode};
 use cache::Format;
 use dice::Dice;
 use lane::Random;
+pub use link::LinkPlan;
 use policy::Kind;
 
 /// The engine's options, as the laboratory chooses them.
@@ -142,6 +144,8 @@ pub struct Setup {
     pub flushes_fail: bool,
     /// The engine.
     pub engine: EngineSetup,
+    /// The link to the server of the disk. None: the disk is one of this machine.
+    pub link: Option<LinkPlan>,
     /// Threads, as lanes of one world.
     pub lanes: u32,
     /// Clients, each with one operation at a time, or with a pair of changes.
@@ -230,6 +234,13 @@ impl Setup {
         setup
     }
 
+    /// Returns the history of this seed, with a disk that is the export of a server.
+    pub fn with_link(seed: u64, scale: Scale) -> Setup {
+        let mut setup = Setup::new(seed, scale);
+        Dice(Random::new(seed ^ 0x0041_0c15)).plan_link(&mut setup);
+        setup
+    }
+
     /// Returns the history with requests for whole blocks only.
     pub(crate) fn of_blocks(seed: u64, scale: Scale) -> Setup {
         let mut dice = Dice(Random::new(seed));
@@ -252,6 +263,7 @@ impl Setup {
             faults,
             flushes_fail: true,
             engine: base::engine(&mut dice, small),
+            link: None,
             lanes: if small { dice.number_between(1, 2) } else { dice.number_between(1, 3) },
             clients: if small { dice.number_between(1, 3) } else { dice.number_between(1, 6) },
             operations: if small { dice.number_between(5, 8) } else { dice.number_between(50, 72) },

@@ -32,6 +32,7 @@ impl Hardware {
             latency_ns: 1000,
             discard: if random.one_in(3) { Discard::Ignored } else { Discard::Zeroes },
             fua: [Fua::None, Fua::Emulated, Fua::Native][random.below(3) as usize],
+            over_link: false,
             instant: false,
             answers_now: false,
         };
