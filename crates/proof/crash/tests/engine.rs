@@ -83,15 +83,9 @@ fn a_doubt_is_reported_by_any_error_of_a_flush() {
 #[test]
 fn some_planted_bugs_are_found() {
     let quick = ["AckBeforeFlush", "WrongOffset", "SkipChecksum", "ReleaseRecovered", "SkipFence"];
-    let options = HuntOptions {
-        time: None,
-        first: 0,
-        histories_max: 2_000,
-        link_only: false,
-        threads: 2,
-        base: 1,
-    };
-    for name in quick {
+    let over_link = ["StallLostLink", "ResendOtherBytes"];
+    let options = HuntOptions { time: None, first: 0, histories_max: 2_000, threads: 2, base: 1 };
+    for name in quick.iter().chain(&over_link) {
         let bug = crash::by_name(name).expect("a name from the list");
         let found = hunt(bug.as_ref(), options, |_| ());
         assert!(found.failure.is_some(), "{name} was not found");
