@@ -21,6 +21,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ const UNDONE: &str = "OVERDRIVE_UNDONE";
 /// path, even if the running program has no path any more.
 const PROGRAM: &str = "OVERDRIVE_PROGRAM";
 
-/// `PID:COUNT`: attempts of a program to serve again after an upgrade that was undone.
+/// `PID:COUNT:MESSAGE`: attempts of a program to serve again after an upgrade that was undone, and
+/// the reason why the last one failed.
 const ATTEMPTS: &str = "OVERDRIVE_ATTEMPTS";
 /// The pause after the first attempt. Each further one doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -46,6 +48,8 @@ const REPLACED: &str = " (deleted)";
 
 /// The former program, until this one serves.
 static PROGRAM_BEFORE: Mutex<Option<OwnedFd>> = Mutex::new(None);
+/// Whether this program has served.
+static HAS_SERVED: AtomicBool = AtomicBool::new(false);
 
 /// Returns a command with these arguments, without the values that an earlier upgrade has left in
 /// the environment.
@@ -93,6 +97,7 @@ pub fn find_former() {
 
 /// Closes the former program's descriptor: this program serves, so the upgrade is final.
 pub(crate) fn forget_former() {
+    HAS_SERVED.store(true, Ordering::SeqCst);
     *PROGRAM_BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
@@ -117,11 +122,13 @@ pub fn resume_former(exit: Exit, message: &str) {
 /// end of a daemon that has served for a stop. Returns otherwise, or if a signal requests the end.
 pub fn resume_again(exit: Exit, message: &str) {
     let Some(undone) = read_variable(UNDONE) else { return };
-    if exit.is_lasting() {
+    if exit.is_lasting() || HAS_SERVED.load(Ordering::SeqCst) {
         return;
     }
-    let attempts = read_variable(ATTEMPTS).and_then(|count| count.parse().ok()).unwrap_or(0u32);
-    if attempts == 0 {
+    let before = read_variable(ATTEMPTS).unwrap_or_default();
+    let (attempts, reason) = before.split_once(':').unwrap_or_default();
+    let attempts = attempts.parse().unwrap_or(0u32);
+    if reason != message {
         crate::complain!("overdrive: {message}; trying again until it can be served");
     }
     let Ok(signals) = host::signals() else { return };
@@ -130,7 +137,9 @@ pub fn resume_again(exit: Exit, message: &str) {
     }
     let mut command = program_with("/proc/self/exe", own_arguments());
     set_variable(&mut command, UNDONE, &undone);
-    set_variable(&mut command, ATTEMPTS, &attempts.saturating_add(1).to_string());
+    let attempts = attempts.saturating_add(1);
+    set_variable(&mut command, ATTEMPTS, &format!("{attempts}:{message}"));
+    crate::front::forget_inherited(&mut command);
     if let Some(program) = read_variable(PROGRAM) {
         set_variable(&mut command, PROGRAM, &program);
     }

@@ -87,6 +87,12 @@ pub enum Ask {
         /// Number of bytes, at most [`READ_BYTES_MAX`].
         bytes: u32,
     },
+    /// Limits this connection to [`Ask::Read`] of one volume from now on, for a program that works
+    /// on contents which others have written.
+    Observe {
+        /// The volume's name.
+        volume: String,
+    },
     /// A page of the blocks that the cache holds. Answered with a number of bytes, which follow the
     /// line (`control/held.rs`).
     HeldBlocks {

@@ -3,6 +3,7 @@
 use host::File;
 use ring::Listener;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 
 /// The variable that lists them: `NUMBER=NAME`, separated by newlines.
@@ -28,6 +29,14 @@ pub fn find_inherited() {
         });
         Mutex::new(named.collect())
     });
+}
+
+/// Removes the list from the environment of the next program of this process, if this program has
+/// taken the files over: they are closed then, and their numbers may be used again.
+pub(crate) fn forget_inherited(command: &mut Command) {
+    if FOUND.get().is_some() {
+        command.env_remove(VARIABLE);
+    }
 }
 
 impl Inherited {

@@ -30,7 +30,7 @@ pub(crate) use self::nbd::{KernelNbd, Nbd, tls_refused};
 pub(crate) use self::ublk::{Ublk, UblkDevice};
 pub(crate) use fronts::Fronts;
 pub use inherited::find_inherited;
-pub(crate) use inherited::{Handover, Inherited};
+pub(crate) use inherited::{Handover, Inherited, forget_inherited};
 
 /// Reason why a daemon ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

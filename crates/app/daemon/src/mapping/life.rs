@@ -120,14 +120,19 @@ impl Life {
         progressed_ns: &Cell<u64>,
     ) -> Infallible {
         let mut begun_ns = lane.now();
+        let mut was_running = false;
         loop {
             let seen = changed.seen();
+            let is_running = self.is_running();
+            // It may still wait for the map of another volume, or have begun since the last look.
+            if !is_running || !was_running {
+                begun_ns = lane.now();
+            }
+            was_running = is_running;
             let mut due_ns = progressed_ns.get().max(begun_ns).saturating_add(STUCK_NS);
             match () {
                 () if !is_wanted() => self.end(Ended::Unwanted),
-                // It may still wait for the map of another volume.
-                () if !self.is_running() => begun_ns = lane.now(),
-                () if lane.now() >= due_ns => self.end(Ended::Stuck),
+                () if is_running && lane.now() >= due_ns => self.end(Ended::Stuck),
                 () => {}
             }
             if lane.now() >= due_ns {

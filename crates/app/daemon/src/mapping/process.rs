@@ -3,7 +3,7 @@
 use super::MapSummary;
 use crate::confine::confine_mapper;
 use crate::control::Daemon;
-use crate::control::words::READ_BYTES_MAX;
+use crate::control::words::{Ask, READ_BYTES_MAX};
 use files::{Bounds, ReadAt, ReadFailed, map_volume};
 use hints::{FileRules, class_list};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal, setpriority_process};
@@ -74,7 +74,10 @@ pub fn map_files(
     let mut connection = Daemon::connect(control)?;
     let rows = connection.rows()?;
     let row = rows.iter().find(|row| row.name == volume).ok_or_else(wrong)?;
-    let mut reader = VolumeReader::new(&mut connection, volume, row.size_bytes);
+    let size_bytes = row.size_bytes;
+    // An older daemon does not limit the connection.
+    let _ = connection.ask(&Ask::Observe { volume: volume.to_owned() });
+    let mut reader = VolumeReader::new(&mut connection, volume, size_bytes);
     let bounds = Bounds::default();
     // Before the first byte that others may have written.
     confine_mapper(&bounds);

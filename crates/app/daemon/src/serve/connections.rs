@@ -54,6 +54,8 @@ pub(super) struct Connection {
     pub(super) socket: File,
     phase: Cell<Phase>,
     since_ns: Cell<u64>,
+    /// The only volume that it may read, and nothing else. Empty: it is not limited.
+    pub(super) observed: RefCell<String>,
 }
 
 impl Connection {
@@ -128,7 +130,12 @@ impl Connections {
             return None;
         }
         let since_ns = Cell::new(self.ring.lane().now());
-        let connection = Rc::new(Connection { socket, phase: Cell::new(Phase::Quiet), since_ns });
+        let connection = Rc::new(Connection {
+            socket,
+            phase: Cell::new(Phase::Quiet),
+            since_ns,
+            observed: RefCell::default(),
+        });
         self.open.borrow_mut().push(connection.clone());
         self.sweep();
         Some(connection)

@@ -35,8 +35,12 @@ impl VolumeService {
             None => stack.run(Request::Read { at, into }),
         };
         stack.unless_stalled(reading).await.map_err(|error| self.io_failure(error))?;
-        self.mapping.iter().for_each(|mapping| mapping.note_observed());
         Ok(Part { memory, offset: padding.head as usize, length: bytes as usize })
+    }
+
+    /// Notes that the process that maps the files has read.
+    pub(super) fn note_observed(&self) {
+        self.mapping.iter().for_each(|mapping| mapping.note_observed());
     }
 
     /// Returns a page of the blocks that the cache holds, from this position on.

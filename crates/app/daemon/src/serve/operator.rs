@@ -92,6 +92,17 @@ impl Control {
 
     async fn reply(&self, connection: &Connection, request: &[u8]) -> block::Result {
         let ask = serde_json::from_slice(request);
+        let checked = check_observer(&connection.observed.borrow(), &ask);
+        if let Err(failure) = checked {
+            return self.send(connection, &answer_of(Err(failure))).await;
+        }
+        if let Ok(Ask::Observe { volume }) = &ask {
+            let observed = self.service(volume).map(|service| {
+                connection.observed.replace(service.name.clone());
+                serde_json::Value::Null
+            });
+            return self.send(connection, &answer_of(observed)).await;
+        }
         if let Ok(Ask::Memory { volume }) = &ask {
             return self.reply_memory(connection, volume).await;
         }
@@ -145,7 +156,10 @@ impl Control {
             Ask::Forget { volume } => Ok(self.service(&volume)?.forget_list().await?.into()),
             Ask::Upgrade => self.services.upgrade().await.map(done),
             Ask::Upgraded => crate::former::check_upgraded().map(done),
-            Ask::Memory { .. } | Ask::Read { .. } | Ask::HeldBlocks { .. } => {
+            Ask::Memory { .. }
+            | Ask::Observe { .. }
+            | Ask::Read { .. }
+            | Ask::HeldBlocks { .. } => {
                 unreachable!("they have separate answers")
             }
         }
@@ -168,7 +182,13 @@ impl Control {
     async fn reply_bytes(&self, connection: &Connection, ask: Ask) -> block::Result {
         let bytes = match ask {
             Ask::Read { volume, first_byte, bytes } => match self.service(&volume) {
-                Ok(service) => service.observe(first_byte, bytes).await,
+                Ok(service) => {
+                    let read = service.observe(first_byte, bytes).await;
+                    if read.is_ok() && *connection.observed.borrow() == volume {
+                        service.note_observed();
+                    }
+                    read
+                }
                 Err(failure) => Err(failure),
             },
             Ask::HeldBlocks { volume, from } => match self.service(&volume) {
@@ -204,6 +224,21 @@ impl Control {
     }
 }
 
+/// Checks a request of a connection that is limited to this volume; empty: it is not limited.
+///
+/// # Errors
+/// Permission: the request is no read of the volume.
+fn check_observer<E>(observed: &str, ask: &Result<Ask, E>) -> Result<(), Failure> {
+    match ask {
+        _ if observed.is_empty() => Ok(()),
+        Ok(Ask::Read { volume, .. }) if volume == observed => Ok(()),
+        _ => {
+            let message = format!("this connection reads {observed}, and does nothing else");
+            Err(Failure::new(Exit::Permission, message))
+        }
+    }
+}
+
 fn answer_of(result: Result<serde_json::Value, Failure>) -> Answer {
     match result {
         Ok(value) => Answer::Done { value },
@@ -229,4 +264,22 @@ fn send_descriptor(
     ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     sendmsg(socket, &[IoSlice::new(&text)], &mut ancillary, flags).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limited_connection_reads_its_volume_and_does_nothing_else() {
+        let read = |volume: &str| Ask::Read { volume: volume.into(), first_byte: 0, bytes: 512 };
+        let check = |observed: &str, ask| check_observer::<()>(observed, &Ok(ask)).is_ok();
+        assert!(check("db", read("db")));
+        let others = [read("mail"), Ask::List, Ask::Upgrade, Ask::Observe { volume: "db".into() }];
+        for ask in others {
+            assert!(check("", ask.clone()), "a connection without a limit");
+            assert!(!check("db", ask.clone()), "{ask:?}");
+        }
+        assert!(check_observer("db", &Err::<Ask, ()>(())).is_err());
+    }
 }

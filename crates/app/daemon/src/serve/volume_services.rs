@@ -197,6 +197,10 @@ impl VolumeServices {
             return Err(Failure::new(Exit::Busy, message));
         }
         drop(list);
+        if self.ending().is_some() {
+            let message = "this daemon ends, because a device could not be made; see its messages";
+            return Err(Failure::new(Exit::Busy, message));
+        }
         self.end(Ending::Upgrade);
         Ok(())
     }
