@@ -21,8 +21,8 @@ pub struct LinkState {
     downs: AtomicU64,
     /// Sum of these times.
     down_ns: AtomicU64,
-    /// When it was up again for the last time.
-    returned_ns: AtomicU64,
+    /// When it was up again for the last time, or a hold that follows a loss has ended.
+    counts_from_ns: AtomicU64,
     policy: AtomicU8,
     notice_ns: u64,
     changed: Event,
@@ -65,7 +65,7 @@ impl LinkState {
     pub fn note_up(&self, now_ns: u64) {
         // Before the link counts as up: an error in between would count from an earlier return.
         if self.lost_ns().is_some() {
-            self.returned_ns.fetch_max(now_ns, Ordering::SeqCst);
+            self.counts_from_ns.fetch_max(now_ns, Ordering::SeqCst);
         }
         let lost = self.lost.swap(0, Ordering::SeqCst);
         if lost == 0 {
@@ -77,6 +77,11 @@ impl LinkState {
             self.down_ns.fetch_add(took_ns, Ordering::Relaxed);
         }
         self.changed.notify();
+    }
+
+    /// Notes that a change was held back until now because a connection had ended (C15).
+    pub fn note_hold(&self, now_ns: u64) {
+        self.counts_from_ns.fetch_max(now_ns, Ordering::SeqCst);
     }
 
     /// Returns the time of the loss, if the link is not up.
@@ -100,13 +105,13 @@ impl LinkState {
         self.policy() == LinkDown::ServeClean && self.report(now_ns).is_down()
     }
 
-    /// Returns the time before which errors of the device do not count, because the link was lost.
-    /// While it is lost, that time is not over.
+    /// Returns the time before which errors of the device do not count, because the link was lost or
+    /// a change was held afterwards. While the link is lost, that time is not over.
     pub fn errors_count_from_ns(&self) -> u64 {
         match self.policy() {
             LinkDown::Fail => 0,
             _ if self.lost_ns().is_some() => u64::MAX,
-            _ => self.returned_ns.load(Ordering::SeqCst),
+            _ => self.counts_from_ns.load(Ordering::SeqCst),
         }
     }
 
@@ -153,6 +158,9 @@ mod tests {
         assert_eq!(link.errors_count_from_ns(), u64::MAX);
         link.note_up(3 * S);
         assert_eq!(link.errors_count_from_ns(), 3 * S);
+        link.note_hold(5 * S);
+        link.note_hold(4 * S);
+        assert_eq!(link.errors_count_from_ns(), 5 * S, "a hold follows from the loss");
         link.set_policy(LinkDown::Fail);
         assert_eq!(link.errors_count_from_ns(), 0);
     }

@@ -239,6 +239,27 @@ fn with_wait_a_link_that_flaps_fails_no_volume() {
     assert_eq!(scene.on_backing(3), 5);
 }
 
+/// After a loss, the fence holds the copies that are written again for longer than `retry_time`.
+#[test]
+fn with_wait_the_hold_of_a_change_fails_no_volume() {
+    let mut scene = scene(LinkDown::Wait);
+    assert_eq!(scene.ask(Request::Flush), Ok(()));
+    assert_eq!(scene.ask(write(3, 5, false)), Ok(()));
+    let flush = scene.begin(Request::Flush);
+    for _ in 0..60 {
+        scene.backing.has_lost.set(true);
+        scene.pass_ns(RETRY_NS / 2);
+        scene.backing.link.note_hold(scene.lane.now());
+    }
+    assert!(!scene.has_failed() && flush.get().is_none());
+    // The pause after a failed flush has become longer each time.
+    for _ in 0..1000 {
+        scene.backing.has_lost.set(true);
+        scene.pass_ns(RETRY_NS / 2);
+    }
+    assert!(scene.has_failed(), "errors that no hold explains count");
+}
+
 /// The loss of written-through changes was reported while the link was lost, when no error counted,
 /// and the next flush was answered as if they were there.
 #[test]

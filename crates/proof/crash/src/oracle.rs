@@ -30,7 +30,7 @@ pub(crate) struct Oracle {
     /// When that last ended.
     pub(crate) discarded: u32,
     /// Whether the server of the disk has restarted.
-    has_restarted: bool,
+    pub(crate) has_restarted: bool,
     /// Ranges that changes of parts of blocks in progress leave unchanged, and write again.
     pub(crate) padding: Vec<Range>,
 }
@@ -268,12 +268,20 @@ impl Oracle {
         }
     }
 
-    /// Notes that a change which a restart of the server had lost is sent again.
+    /// Notes that a change which a restart of the server had lost is sent again. "If its connection
+    /// ends before, the request is sent again with the same bytes" (C15): what a read has shown of
+    /// an unanswered change before the restart says nothing about its place among later changes.
     pub(crate) fn record_resending(&mut self, sector: u32, operation: Operation) {
-        if self.has_restarted {
-            let versions = self.sectors[sector as usize].iter_mut();
-            let again = versions.filter(|version| version.shows(operation));
-            again.for_each(|version| version.lost = false);
+        if !self.has_restarted {
+            return;
+        }
+        let versions = self.sectors[sector as usize].iter_mut();
+        for version in versions.filter(|version| version.shows(operation)) {
+            let is_open = version.answered == NEVER && version.settled == NEVER;
+            if version.lost && is_open {
+                version.seen = NEVER;
+            }
+            version.lost = false;
         }
     }
 

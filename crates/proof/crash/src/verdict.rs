@@ -367,4 +367,20 @@ mod tests {
         oracle.promises(Durability::Ordered);
         assert!(!oracle.has_ordered_throughout());
     }
+
+    #[test]
+    fn a_change_that_a_restart_has_lost_may_be_seen_again_once_it_is_sent_again() {
+        let (seen_at, read_at) = (20, 30);
+        let mut oracle = Oracle::new(1, 1);
+        oracle.has_restarted = true;
+        oracle.sectors[0].push(Version { seen: seen_at, lost: true, ..write_through_version(10) });
+        oracle.sectors[0][0].reread = read_at;
+        assert!(oracle.judge_sector(0, 10).is_err(), "a later read has shown older contents");
+        let mut gone = oracle.clone();
+        gone.sectors[0][1].settled = seen_at;
+        oracle.record_resending(0, 10);
+        assert!(oracle.judge_sector(0, 10).is_ok());
+        gone.record_resending(0, 10);
+        assert!(gone.judge_sector(0, 10).is_err(), "its process had shown it and died");
+    }
 }

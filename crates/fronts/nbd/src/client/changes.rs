@@ -49,6 +49,7 @@ pub(super) struct Changes<D: Dial> {
     anchor: Line<D>,
     /// The anchor after which the connection of changes was made, or is being made.
     session: RefCell<Weak<Remote<D::Wire>>>,
+    shared: Arc<LinkShared>,
     writing: Arc<Writing>,
     ferry: Arc<Ferry>,
     piece_sectors: u32,
@@ -71,6 +72,7 @@ impl<D: Dial> Changes<D> {
             line: line(dials.changes),
             anchor: line(dials.anchor),
             session: RefCell::default(),
+            shared: shared.clone(),
             writing: writing.clone(),
             ferry: ferry.clone(),
             piece_sectors: limits.io_max_bytes / SECTOR as u32,
@@ -187,6 +189,7 @@ impl<D: Dial> Changes<D> {
                     waiting.set(WaitsFor::Hold);
                     let answer = self.writing.answered().after(seen);
                     first(self.lane.sleep_until(until_ns), answer).await;
+                    self.shared.state().note_hold(self.lane.now());
                 }
             }
         }

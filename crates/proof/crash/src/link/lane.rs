@@ -76,6 +76,7 @@ impl LinkLane {
                     let answer = self.link.changed.after(seen);
                     first(answer, self.lane.sleep_until(until_ns)).await;
                     self.link.held.update(|held| held - 1);
+                    self.link.state.note_hold(self.now());
                 }
                 Attempt::Sent { flight, connection, copy } => {
                     if self.answer(request, flight, (Role::Changes, connection)).await
