@@ -105,8 +105,8 @@ impl LinkState {
         self.policy() == LinkDown::ServeClean && self.report(now_ns).is_down()
     }
 
-    /// Returns the time before which errors of the device do not count, because the link was lost or
-    /// a change was held afterwards. While the link is lost, that time is not over.
+    /// Returns the time before which errors of the device do not count, because the link was lost,
+    /// or a change was held afterwards. While the link is lost, that time is not over.
     pub fn errors_count_from_ns(&self) -> u64 {
         match self.policy() {
             LinkDown::Fail => 0,
