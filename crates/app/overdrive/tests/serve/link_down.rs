@@ -274,7 +274,7 @@ const SILENT: &str = r#"
 set -e
 ip link set lo up
 nbdkit -f -p 10809 -i 127.0.0.1 memory 64M 2>/dev/null &
-trap "kill $!" EXIT
+trap "kill -9 $!" EXIT
 export XDG_RUNTIME_DIR=$2
 "$1" serve nbd://127.0.0.1/ --write through --memory 4M --link-down wait --retry-time 1s \
     --guard off --run "/usr/bin/python3 $3 \$uri"

@@ -65,6 +65,14 @@ impl Both {
         }
     }
 
+    /// Drops all objects, and checks that this many slots are free then.
+    fn check_empties(&mut self, slots: usize) {
+        self.tier.drop_all();
+        self.take_back();
+        let left = (self.tier.held(), self.tier.pages(), self.free.len());
+        assert_eq!(left, (0, 0, slots));
+    }
+
     fn evict(&mut self) {
         let mut again = Copies::default();
         self.tier.evict_oldest(Some(&mut again));
@@ -283,9 +291,7 @@ fn heads_that_are_damaged_in_a_running_process_lose_only_their_blocks() {
             }
             both.take_back();
         }
-        both.tier.drop_all();
-        both.take_back();
-        assert_eq!((both.tier.held(), both.tier.pages(), both.free.len()), (0, 0, 16));
+        both.check_empties(16);
     }
     assert!(refused > 10, "{refused}");
 }
@@ -320,9 +326,7 @@ fn any_marks_and_heads_are_taken_over_or_dropped() {
         for block in 0..4000 {
             both.tier.copy(block, &mut Copies::default());
         }
-        both.tier.drop_all();
-        both.take_back();
-        assert_eq!((both.tier.held(), both.tier.pages(), both.free.len()), (0, 0, 16));
+        both.check_empties(16);
     }
     assert!(restored > 1000, "{restored}");
 }
