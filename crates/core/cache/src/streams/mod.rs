@@ -153,7 +153,7 @@ impl Streams {
         self.count_accesses(at);
         self.followed.peek(|followed| {
             followed.gate.count(found, true);
-            let update = followed.read(at, has_missed);
+            let update = followed.read(at, has_missed, self.under_way_sectors());
             self.has_due.store(followed.due != 0, Ordering::Relaxed);
             let Some((place, was_requested)) = update else {
                 if followed.alone > BEGINNING {
@@ -218,7 +218,7 @@ impl Streams {
     /// Reports a read that waits for blocks that are being fetched ahead of it.
     pub(crate) fn waits(&self, at: &Extent) {
         self.followed.peek(|followed| {
-            followed.late(at);
+            followed.late(at, self.under_way_sectors());
             self.has_due.store(followed.due != 0, Ordering::Relaxed);
         });
     }
@@ -311,6 +311,11 @@ impl Streams {
         self.under_way_blocks.store(u32::try_from(blocks).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
+    fn under_way_sectors(&self) -> u64 {
+        let blocks = self.under_way_blocks.load(Ordering::Relaxed);
+        u64::from(blocks) * u64::from(BLOCK_SECTORS)
+    }
+
     /// For a planted bug: notes that the piece that begins with this block has failed.
     pub(crate) fn plant_failed(&self, block: u64) {
         self.failed.store(block, Ordering::Relaxed);
@@ -330,7 +335,7 @@ impl Streams {
 impl Followed {
     /// Returns the stream of a read, and whether the read has missed sectors that were requested
     /// ahead of it.
-    fn read(&mut self, at: &Extent, has_missed: bool) -> Option<(usize, bool)> {
+    fn read(&mut self, at: &Extent, has_missed: bool, under_way: u64) -> Option<(usize, bool)> {
         let found = self.detector.add(at);
         let (place, was_requested) = match found {
             Found::Alone => {
@@ -348,7 +353,7 @@ impl Followed {
                 let (stream, window) = (self.detector.stream(place), &mut self.windows[place]);
                 let was_requested = has_missed && window.has_requested(stream, at);
                 if was_requested {
-                    window.note_late(stream, self.window_max);
+                    window.note_late(stream, under_way, self.window_max);
                 }
                 window.follow(stream);
                 (place, was_requested)
@@ -375,9 +380,10 @@ impl Followed {
         (0..STREAMS).find(brought)
     }
 
-    fn late(&mut self, at: &Extent) {
+    fn late(&mut self, at: &Extent, under_way: u64) {
         if let Some(place) = self.requested_for(at) {
-            self.windows[place].note_late(self.detector.stream(place), self.window_max);
+            let stream = self.detector.stream(place);
+            self.windows[place].note_late(stream, under_way, self.window_max);
             self.mark_due(place);
         }
     }

@@ -21,6 +21,9 @@ const PIECE_MAX: u64 = 128 << 1;
 const PIECE_LONG_MAX: u64 = 1024 << 1;
 /// Number of pieces that fill the backing at least.
 const FILLING: u64 = 16;
+/// A late window grows at once to the length that fills the backing, but to no more than this
+/// multiple of the sectors that the stream has read: what a stream that ends wastes.
+const FILLING_TIMES_READ: u64 = 8;
 /// Requests in the first window, which has at least two blocks.
 const FIRST_REQUESTS: u64 = 2;
 const FIRST_SECTORS: u64 = 2 * BLOCK_SECTORS as u64;
@@ -108,12 +111,15 @@ impl Window {
         }
     }
 
-    /// Handles blocks that were read before they had arrived. `most`: the maximum length.
-    pub(super) fn note_late(&mut self, stream: &Stream, most: u64) {
+    /// Handles blocks that were read before they had arrived. `under_way`: the sectors that are
+    /// under way while the backing is busy, as far as is known. `most`: the maximum length.
+    pub(super) fn note_late(&mut self, stream: &Stream, under_way: u64, most: u64) {
         let is_full = self.distance(stream) + self.piece_sectors(stream) > self.length;
         let is_short = self.length < SHORT.min(stream.sectors);
         if (is_full || is_short) && beyond(stream, stream.next, self.grown_at) == 0 {
-            self.length = (self.length * 2).min(most).max(self.length);
+            // A shorter window leaves the backing idle, and each doubling takes one more round trip.
+            let filling = under_way.min(stream.sectors.saturating_mul(FILLING_TIMES_READ));
+            self.length = (self.length * 2).max(filling).min(most).max(self.length);
             self.grown_at = self.ahead;
         }
     }
@@ -188,11 +194,32 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::streams::detector::{Detector, Found};
 
     #[test]
     fn pieces_are_longer_only_where_more_is_under_way_than_a_few_of_them_hold() {
         // A disk, an SSD, a link of 1 Gbit/s with 10 ms and with 50 ms, and one of 10 Gbit/s.
         let lengths = [0, 64, 305, 1525, 15_250].map(piece_max);
         assert_eq!(lengths, [PIECE_MAX, PIECE_MAX, PIECE_MAX, 768, PIECE_LONG_MAX]);
+    }
+
+    #[test]
+    fn a_late_window_grows_to_the_backing_that_is_known_as_far_as_the_stream_is_trusted() {
+        let mut detector = Detector::new(1 << 30);
+        let found = (0..8).map(|number| detector.add(&Extent::new(number * 128, 128))).last();
+        let Some(Found::Continues(place)) = found else { panic!("{found:?}") };
+        let stream = detector.stream(place);
+        let grown = |under_way| {
+            let mut window = Window::of(stream);
+            let length = window.length;
+            window.ahead = stream.next + length;
+            window.grown_at = stream.next;
+            window.note_late(stream, under_way, WINDOW_MAX);
+            (window.length, length)
+        };
+        let (twice, length) = grown(0);
+        assert_eq!(twice, 2 * length);
+        assert_eq!(grown(4096).0, 4096, "all that is under way");
+        assert_eq!(grown(1 << 20).0, stream.sectors * FILLING_TIMES_READ);
     }
 }
