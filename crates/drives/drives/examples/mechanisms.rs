@@ -1,6 +1,6 @@
 //! Published figures that single mechanisms of worn drives explain, beside those of the models, in
 //! virtual time. `mechanisms [WORD...]` runs only the parts with one of these names: extents,
-//! gathered, sectors, mode, passes, bursts, early, cliff, idle.
+//! gathered, sectors, mode, passes, bursts, early, cliff, idle. Words behind `idle` select drives.
 
 use drives::{Drive, Fast, Model, Op, Options, Random, Timed};
 use std::collections::VecDeque;
@@ -73,7 +73,7 @@ fn load(
     let mut waiting = VecDeque::from(vec![start; depth]);
     let mut load = Load { bytes: 0, ns: 0, latencies: Vec::new(), silence: 0 };
     let mut last = start;
-    while *now < start + ns {
+    while *now < start.saturating_add(ns) {
         let Some(op) = next() else { break };
         *now = waiting.pop_front().expect("a request under way").max(*now);
         load.silence = load.silence.max(*now - last);
@@ -161,8 +161,7 @@ fn gathered() {
     line(&format!("{what}: trimmed"), "116", rate(&run));
     let mut now = 0;
     let mut old = worn(name, 100);
-    let mut run =
-        load(&mut old, &mut now, 1, minute, sequential(u64::from(all) * 4096, LARGE, 1));
+    let mut run = load(&mut old, &mut now, 1, minute, sequential(u64::from(all) * 4096, LARGE, 1));
     line("SF-2281 240, 128 KiB in order, QD1, first worn minute, MB/s", "", rate(&run));
     line("  longest request, ms", "", format!("{:.0}", run.percentile_us(100) / 1e3));
     let start = now;
@@ -183,19 +182,33 @@ fn sectors() {
             Some(if write { Op::Write { first, count: 1 } } else { Op::Read { first, count: 1 } })
         };
         let run = load(&mut used, &mut now, 1, 10 * SECOND, || access(false, &mut random));
-        line(&format!("{name}, 512-byte reads in 1 GiB, mean us"), reads, format!("{:.0}", run.mean_us()));
+        line(
+            &format!("{name}, 512-byte reads in 1 GiB, mean us"),
+            reads,
+            format!("{:.0}", run.mean_us()),
+        );
         let run = load(&mut used, &mut now, 1, 10 * SECOND, || access(true, &mut random));
-        line(&format!("{name}, 512-byte writes in 1 GiB, mean us"), writes, format!("{:.0}", run.mean_us()));
+        line(
+            &format!("{name}, 512-byte writes in 1 GiB, mean us"),
+            writes,
+            format!("{:.0}", run.mean_us()),
+        );
         let mut new = drive(name).expect("flash");
         let run = load(&mut new, &mut 0, 1, 10 * SECOND, || access(false, &mut random));
-        line(&format!("{name}, new, 512-byte reads, mean us"), reads, format!("{:.0}", run.mean_us()));
+        line(
+            &format!("{name}, new, 512-byte reads, mean us"),
+            reads,
+            format!("{:.0}", run.mean_us()),
+        );
     }
 }
 
 fn mode() {
-    for (name, first, second) in
-        [("ocz-vertex-450-256", "", "204"), ("ocz-vector-256", "", ""), ("samsung-840-pro-256", "", "")]
-    {
+    for (name, first, second) in [
+        ("ocz-vertex-450-256", "", "204"),
+        ("ocz-vector-256", "", ""),
+        ("samsung-840-pro-256", "", ""),
+    ] {
         let mut new = drive(name).expect("flash");
         let (mut now, all) = (0, u64::from(slots(&new)) * 4096);
         let mut writes = sequential(all, LARGE, 1);
@@ -226,7 +239,7 @@ fn mode() {
     load(&mut tortured, &mut now, 32, 2400 * SECOND, random_writes(all, 3));
     now += 5 * SECOND;
     let bytes = u64::from(all) * 4096;
-    // HD Tune reads and writes a part of the surface: 64 KiB of every so many.
+    // HD Tune writes 64 KiB at regular distances.
     let each = bytes / 512 / 16_384;
     let mut number = 0;
     let before = now;
@@ -245,13 +258,21 @@ fn passes() {
     let mut now = 0;
     for pass in 1..=5 {
         let run = load(&mut old, &mut now, 1, u64::MAX, sequential(GB, 32_768, 1));
-        line(&format!("840 Pro 256 after load, 1 GB in order, pass {pass}, MiB/s"), if pass == 5 { "468" } else { "" }, format!("{:.1}", run.mb_s() / 1.048576));
+        line(
+            &format!("840 Pro 256 after load, 1 GB in order, pass {pass}, MiB/s"),
+            if pass == 5 { "468" } else { "" },
+            format!("{:.1}", run.mb_s() / 1.048576),
+        );
     }
     for idle in [10, 60, 600] {
         let mut old = worn("samsung-840-pro-256", 100);
         let mut now = idle * SECOND;
         let run = load(&mut old, &mut now, 1, u64::MAX, sequential(GB, 32_768, 1));
-        line(&format!("  one pass after {idle} s of idle time, MiB/s"), "", format!("{:.1}", run.mb_s() / 1.048576));
+        line(
+            &format!("  one pass after {idle} s of idle time, MiB/s"),
+            "",
+            format!("{:.1}", run.mb_s() / 1.048576),
+        );
     }
 }
 
@@ -259,23 +280,33 @@ fn bursts() {
     let mut old = worn("ocz-vertex-120", 100);
     let all = slots(&old);
     let run = load(&mut old, &mut 0, 3, 120 * SECOND, random_writes(all.min(2_000_000), 3));
-    line("Vertex 120 used, 4 KiB random write in 8 GB, QD3, MiB/s", "7", format!("{:.2}", run.mb_s() / 1.048576));
+    line(
+        "Vertex 120 used, 4 KiB random write in 8 GB, QD3, MiB/s",
+        "7",
+        format!("{:.2}", run.mb_s() / 1.048576),
+    );
     line("  longest time without an answer, ms", "", format!("{:.0}", run.silence as f64 / 1e6));
 }
 
 fn early() {
     let name = "ocz-vertex-120-early";
-    for (state, mut old) in [
-        ("new", drive(name).expect("flash")),
-        ("filled", worn(name, 0)),
-        ("used", worn(name, 10)),
-    ] {
+    for (state, mut old) in
+        [("new", drive(name).expect("flash")), ("filled", worn(name, 0)), ("used", worn(name, 10))]
+    {
         let mut now = 0;
-        for (span, text) in [(2_000_000, "8 GB"), (u32::MAX, "all")] {
+        for (span, text) in [(2_000_000, "8 GB"), (u32::MAX, "all"), (2_000_000, "8 GB again")] {
             let span = slots(&old).min(span);
             let run = load(&mut old, &mut now, 3, 180 * SECOND, random_writes(span, 3));
-            line(&format!("early Vertex {state}, 4 KiB random write in {text}, QD3, mean ms"), "4.86", format!("{:.2}", run.mean_us() / 1e3));
-            line("  longest time without an answer, ms", "", format!("{:.0}", run.silence as f64 / 1e6));
+            line(
+                &format!("early Vertex {state}, 4 KiB random write in {text}, QD3, mean ms"),
+                "4.86",
+                format!("{:.2}", run.mean_us() / 1e3),
+            );
+            line(
+                "  longest time without an answer, ms",
+                "",
+                format!("{:.0}", run.silence as f64 / 1e6),
+            );
         }
     }
 }
@@ -299,7 +330,9 @@ fn cliff() {
 }
 
 fn idle() {
-    for name in Model::names() {
+    let words: Vec<String> = std::env::args().skip(2).collect();
+    let selects = |name: &str| words.is_empty() || words.iter().any(|it| name.contains(it));
+    for name in Model::names().filter(|name| selects(name)) {
         let Some(new) = drive(name) else { continue };
         let all = slots(&new);
         for (state, mut drive) in [("new", new), ("used", worn(name, 30))] {
@@ -327,7 +360,9 @@ fn idle() {
             }
             println!(
                 "{name:<28} {state:<5} first request after idle time, at most: {:>7.1} ms ({} {})",
-                most.0 as f64 / 1e6, most.2, most.1
+                most.0 as f64 / 1e6,
+                most.2,
+                most.1
             );
         }
     }
@@ -347,7 +382,9 @@ fn main() {
         ("idle", idle),
     ];
     println!("{:<72} {:>10} {:>12}", "", "published", "modelled");
-    for (_, part) in parts.iter().filter(|(name, _)| words.is_empty() || words.iter().any(|it| it == name)) {
+    for (_, part) in
+        parts.iter().filter(|(name, _)| words.is_empty() || words.iter().any(|it| it == name))
+    {
         part();
     }
 }

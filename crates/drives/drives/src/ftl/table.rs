@@ -26,6 +26,9 @@ pub enum MapKind {
     Cached {
         /// The budget.
         bytes: u64,
+        /// Changes of entries that are gathered before they are merged into their pages; 0: a
+        /// change brings its page into memory.
+        gathered: u32,
     },
     /// A tree of extents in DRAM.
     Extents {
@@ -43,6 +46,8 @@ pub struct MapCost {
     pub reads: u32,
     /// Map pages programmed.
     pub programs: u32,
+    /// Map pages into which gathered changes are merged.
+    pub merges: u32,
 }
 
 const RESIDENT: u8 = 1;
@@ -84,7 +89,7 @@ impl Table {
         }
     }
 
-    /// Records a host write of a slot; returns its cost. `has_data` returns whether a slot has data;
+    /// Records a host write of a slot; returns its cost. `has_data` returns whether a slot has data,
     /// false behind the drive's end.
     #[inline]
     pub(crate) fn write(&mut self, slot: u32, has_data: impl Fn(u32) -> bool) -> MapCost {
@@ -95,7 +100,7 @@ impl Table {
                     return MapCost::default();
                 }
                 self.journalled = 0;
-                MapCost { reads: 0, programs: 1 }
+                MapCost { programs: 1, ..MapCost::default() }
             }
             MapKind::Cached { .. } => MapCost::default(),
             MapKind::Extents { .. } => {
@@ -233,7 +238,8 @@ mod tests {
         let slots = 100 * REGION;
         let kind = MapKind::Extents { bytes: 1 << 20, node_bytes: 16 };
         let mut table = Table::new(kind, slots);
-        let sequential: u32 = (0..slots).map(|slot| table.write(slot, |_| true).programs).sum();
+        let sequential: u32 =
+            (0..slots).map(|slot| table.write(slot, |slot| slot < slots).programs).sum();
         assert_eq!((sequential, table.extents()), (0, 1));
         let mut random = Random::new(3);
         let mut cost = 0;
