@@ -89,8 +89,8 @@ impl Table {
         }
     }
 
-    /// Records a host write of a slot; returns its cost. `has_data` returns whether a slot has data,
-    /// false behind the drive's end.
+    /// Records a host write of a slot; returns its cost. `has_data` returns whether a slot has
+    /// data; false behind the drive's end.
     #[inline]
     pub(crate) fn write(&mut self, slot: u32, has_data: impl Fn(u32) -> bool) -> MapCost {
         match self.kind {
