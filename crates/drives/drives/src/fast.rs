@@ -21,6 +21,9 @@ impl Nand for Silent {
     fn look_up(&mut self) {}
 
     #[inline]
+    fn merge(&mut self) {}
+
+    #[inline]
     fn program(&mut self, _: UnitAddress, _: Purpose) {}
 
     #[inline]

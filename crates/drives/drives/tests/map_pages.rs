@@ -10,7 +10,7 @@ const ENTRIES: u64 = 1024;
 const SLOTS: u32 = 100 * 1024;
 
 fn cached(pages: u64) -> MapKind {
-    MapKind::Cached { bytes: pages * 4096 }
+    MapKind::Cached { bytes: pages * 4096, gathered: 0 }
 }
 
 /// Returns a drive of 100 pages of map, with this number of pages in memory.

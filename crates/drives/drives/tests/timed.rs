@@ -254,8 +254,9 @@ fn old_data_are_read_slowly_and_rewriting_mends_that() {
 }
 
 #[test]
-fn a_write_of_half_a_slot_reads_the_rest() {
-    let mut timed = small();
+fn a_write_of_half_a_slot_waits_for_the_rest_in_a_buffer_of_slots() {
+    let timing = Timing { sectors_buffered: false, ..*small().timing() };
+    let mut timed = Timed::new(small().into_ftl(), timing);
     let now = timed.submit(0, Op::Write { first: 0, count: 8 });
     let now = timed.submit(now, Op::Flush);
     let whole = timed.submit(now, Op::Write { first: 8, count: 8 }) - now;

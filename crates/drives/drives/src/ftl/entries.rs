@@ -4,18 +4,23 @@ use super::map_area::Books;
 use super::{Ftl, MapCost, Nand};
 
 impl Ftl {
-    /// Looks up or changes a slot's entry; returns the reads needed for that.
+    /// Looks up or changes a slot's entry; returns the reads and merges needed for that.
     #[inline]
     pub(super) fn touch_entry(&mut self, slot: u32, changes: bool) -> MapCost {
-        let missed = self.pages.as_mut().is_some_and(|pages| pages.touch(slot, changes));
-        self.counters.map_reads += u64::from(missed);
-        MapCost { reads: u32::from(missed), programs: 0 }
+        let Some(pages) = self.pages.as_mut() else { return MapCost::default() };
+        let cost = pages.touch(slot, changes);
+        self.counters.map_reads += u64::from(cost.reads);
+        cost
     }
 
     /// Changes the entry of a slot that was moved.
     pub(super) fn move_entry<N: Nand>(&mut self, slot: u32, nand: &mut N) {
-        if self.touch_entry(slot, true).reads > 0 {
+        let cost = self.touch_entry(slot, true);
+        for _ in 0..cost.reads {
             nand.look_up();
+        }
+        for _ in 0..cost.merges {
+            nand.merge();
         }
         self.program_map_pages(nand);
     }

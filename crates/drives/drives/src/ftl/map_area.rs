@@ -243,6 +243,8 @@ mod tests {
         }
 
         fn look_up(&mut self) {}
+
+        fn merge(&mut self) {}
     }
 
     #[test]

@@ -7,10 +7,14 @@
 //! [area](super::map_area). The locations of pages are always in memory, at 4 bytes for 4 MiB. The
 //! host's own addresses are stored with the data, so a power cut loses no entry: changes that were
 //! only in memory are recovered and programmed when power returns.
+//!
+//! With [gathered changes](super::gather) pages in memory serve lookups only, and a change needs no
+//! page until it is merged.
 
+use super::gather::Gather;
 use super::map_area::{Books, MapArea};
 use super::page_cache::PageCache;
-use super::{MapKind, Nand, Settings};
+use super::{MapCost, MapKind, Nand, Settings};
 use crate::shape::{SLOT_BYTES, Shape};
 
 /// Number of slots with entries, of 4 bytes, in one page of the map.
@@ -24,26 +28,52 @@ const UNITS_AT_ONCE: u32 = 2;
 pub(super) struct MapPages {
     cache: PageCache,
     area: MapArea,
+    gather: Option<Gather>,
 }
 
 impl MapPages {
     /// Returns the pages of a map. None: the map is not on the flash.
     pub(super) fn new(shape: &Shape, settings: &Settings) -> Option<MapPages> {
-        let MapKind::Cached { bytes } = settings.map else { return None };
+        let MapKind::Cached { bytes, gathered } = settings.map else { return None };
         let pages = shape.logical_slots.div_ceil(ENTRIES);
         let first = settings.slc.static_superblocks;
         let (slc, slots) = superblock(shape, settings);
         Some(MapPages {
             cache: PageCache::new(pages, bytes / SLOT_BYTES),
             area: MapArea::new(first, pages, slc, slots, shape.unit_slots),
+            gather: (gathered > 0).then(|| Gather::new(pages, gathered)),
         })
     }
 
-    /// Brings the page of a slot's entry into memory. Returns whether it had to be read.
+    /// Looks up or changes a slot's entry; returns the cost. Programs are counted where they are
+    /// done.
     #[inline]
-    pub(super) fn touch(&mut self, slot: u32, changes: bool) -> bool {
+    pub(super) fn touch(&mut self, slot: u32, changes: bool) -> MapCost {
         let page = slot / ENTRIES;
-        !self.cache.hit(page, changes) && self.bring(page, changes)
+        match &mut self.gather {
+            Some(gather) if changes => {
+                gather.add(page);
+                self.merge_due()
+            }
+            Some(gather) if gather.has(page) && !self.area.has(page) => MapCost::default(),
+            _ => {
+                let missed = !self.cache.hit(page, changes) && self.bring(page, changes);
+                MapCost { reads: u32::from(missed), ..MapCost::default() }
+            }
+        }
+    }
+
+    /// Merges gathered changes into the pages that are due.
+    fn merge_due(&mut self) -> MapCost {
+        let mut cost = MapCost::default();
+        while let Some(page) = self.gather.as_mut().and_then(Gather::take_due) {
+            let waits = self.area.unstage(page);
+            let is_there = waits || self.cache.hit(page, false) || !self.area.has(page);
+            cost.reads += u32::from(!is_there);
+            cost.merges += 1;
+            self.area.stage(page);
+        }
+        cost
     }
 
     fn bring(&mut self, page: u32, changes: bool) -> bool {

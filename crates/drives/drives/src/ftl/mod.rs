@@ -12,6 +12,7 @@ mod blocks;
 mod clean;
 mod entries;
 mod frontier;
+mod gather;
 mod hybrid;
 mod map;
 mod map_area;
@@ -63,6 +64,9 @@ pub trait Nand {
 
     /// Reads a page of the map for a slot that is moved.
     fn look_up(&mut self);
+
+    /// Merges gathered changes into a page of the map.
+    fn merge(&mut self);
 
     /// Programs a unit.
     fn program(&mut self, address: UnitAddress, purpose: Purpose);

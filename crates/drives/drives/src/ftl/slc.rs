@@ -139,8 +139,7 @@ impl Ftl {
         }
         if self.settings.slc.fold_when_idle && self.has_slc() {
             if self.free.len() < 3 {
-                self.clean_until(3, nand);
-                return Idle::Cleaned;
+                return self.idle_collect(slots, nand);
             }
             let open = self.host_slc.superblock;
             if self.slc_closed.is_empty() && open != NONE && self.valid[open as usize] > 0 {
@@ -155,6 +154,18 @@ impl Ftl {
         self.idle_clean(slots, nand)
     }
 
+    /// Relocates up to `slots` slots of the victim: a whole superblock would let a request wait.
+    fn idle_collect<N: Nand>(&mut self, slots: u32, nand: &mut N) -> Idle {
+        if self.victim.is_none() {
+            self.victim = self.choose();
+        }
+        if self.victim.is_none() {
+            return Idle::Done;
+        }
+        self.collect(slots, nand);
+        Idle::Cleaned
+    }
+
     fn idle_clean<N: Nand>(&mut self, slots: u32, nand: &mut N) -> Idle {
         if self.free.len() as u32 >= self.settings.idle_free_superblocks {
             return Idle::Done;
@@ -167,7 +178,6 @@ impl Ftl {
         if self.victim.is_none_or(|victim| victim.valid > worth) {
             return Idle::Done;
         }
-        self.collect(slots, nand);
-        Idle::Cleaned
+        self.idle_collect(slots, nand)
     }
 }

@@ -4,7 +4,8 @@
 //! A flat table is resident; only its journal has a cost. A tree of extents is divided into regions
 //! of 1024 slots, which are cached in a DRAM budget (CLOCK, one hand). The size of a region is
 //! proportional to its number of extents, so sequential writes make the tree small and random
-//! writes make it exceed its budget, as on Intel's first drives.
+//! writes make it exceed its budget, as on Intel's first drives. A slot without data has no node:
+//! TRIM removes nodes, and a region without any is on no page that would have to be read.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -25,6 +26,9 @@ pub enum MapKind {
     Cached {
         /// The budget.
         bytes: u64,
+        /// Changes of entries that are gathered before they are merged into their pages; 0: a
+        /// change brings its page into memory.
+        gathered: u32,
     },
     /// A tree of extents in DRAM.
     Extents {
@@ -42,11 +46,15 @@ pub struct MapCost {
     pub reads: u32,
     /// Map pages programmed.
     pub programs: u32,
+    /// Map pages into which gathered changes are merged.
+    pub merges: u32,
 }
 
 const RESIDENT: u8 = 1;
 const DIRTY: u8 = 2;
 const USED: u8 = 4;
+/// A version of the region is on the flash.
+const STORED: u8 = 8;
 
 /// The table's state.
 pub(crate) struct Table {
@@ -81,9 +89,10 @@ impl Table {
         }
     }
 
-    /// Records a host write of a slot; returns its cost.
+    /// Records a host write of a slot; returns its cost. `has_data` returns whether a slot has
+    /// data; false behind the drive's end.
     #[inline]
-    pub(crate) fn write(&mut self, slot: u32) -> MapCost {
+    pub(crate) fn write(&mut self, slot: u32, has_data: impl Fn(u32) -> bool) -> MapCost {
         match self.kind {
             MapKind::Flat { journal_updates } => {
                 self.journalled += 1;
@@ -91,11 +100,15 @@ impl Table {
                     return MapCost::default();
                 }
                 self.journalled = 0;
-                MapCost { reads: 0, programs: 1 }
+                MapCost { programs: 1, ..MapCost::default() }
             }
             MapKind::Cached { .. } => MapCost::default(),
             MapKind::Extents { .. } => {
-                self.cut(slot);
+                self.mark(slot, slot != self.next);
+                self.next = slot + 1;
+                if has_data(slot + 1) {
+                    self.mark(slot + 1, true);
+                }
                 self.touch(slot, true)
             }
         }
@@ -112,12 +125,33 @@ impl Table {
         self.extents.iter().map(|count| u64::from(*count)).sum()
     }
 
-    fn cut(&mut self, slot: u32) {
-        self.mark(slot, slot != self.next);
-        self.next = slot + 1;
-        if (self.next as usize) < self.extents.len() * REGION as usize {
-            self.mark(self.next, true);
+    /// Records that a slot has no data any more; returns the cost.
+    pub(crate) fn trim(&mut self, slot: u32, has_data: impl Fn(u32) -> bool) -> MapCost {
+        if self.regions.is_empty() {
+            return MapCost::default();
         }
+        let cost = self.touch(slot, true);
+        self.mark(slot, false);
+        if has_data(slot + 1) {
+            self.mark(slot + 1, true);
+        }
+        if self.next == slot {
+            self.next = u32::MAX;
+        }
+        // Without a beginning in it, a region has data only if an extent reaches into it.
+        let region = (slot / REGION) as usize;
+        if self.extents[region] == 0 && !has_data(slot - slot % REGION) {
+            self.forget(region);
+        }
+        cost
+    }
+
+    /// Drops a region without data.
+    fn forget(&mut self, region: usize) {
+        if self.regions[region] & RESIDENT != 0 {
+            self.held_bytes -= self.bytes_of(region);
+        }
+        self.regions[region] = 0;
     }
 
     fn mark(&mut self, slot: u32, begins: bool) {
@@ -150,7 +184,7 @@ impl Table {
         let region = (slot / REGION) as usize;
         let mut cost = MapCost::default();
         if self.regions[region] & RESIDENT == 0 {
-            cost.reads = 1;
+            cost.reads = u32::from(self.regions[region] & STORED != 0);
             self.held_bytes += self.bytes_of(region);
         }
         self.regions[region] |= RESIDENT | USED | if write { DIRTY } else { 0 };
@@ -179,7 +213,7 @@ impl Table {
                 continue;
             }
             self.held_bytes -= self.bytes_of(at);
-            self.regions[at] = 0;
+            self.regions[at] = state & STORED | if state & DIRTY != 0 { STORED } else { 0 };
             return Some(state & DIRTY != 0);
         }
         None
@@ -194,7 +228,7 @@ mod tests {
     #[test]
     fn a_flat_table_costs_a_page_of_journal_now_and_then() {
         let mut table = Table::new(MapKind::Flat { journal_updates: 512 }, 10_000);
-        let programs: u32 = (0..5_120).map(|slot| table.write(slot).programs).sum();
+        let programs: u32 = (0..5_120).map(|slot| table.write(slot, |_| true).programs).sum();
         assert_eq!(programs, 10);
         assert_eq!(table.read(5), MapCost::default());
     }
@@ -204,16 +238,60 @@ mod tests {
         let slots = 100 * REGION;
         let kind = MapKind::Extents { bytes: 1 << 20, node_bytes: 16 };
         let mut table = Table::new(kind, slots);
-        let sequential: u32 = (0..slots).map(|slot| table.write(slot).programs).sum();
+        let sequential: u32 =
+            (0..slots).map(|slot| table.write(slot, |slot| slot < slots).programs).sum();
         assert_eq!((sequential, table.extents()), (0, 1));
         let mut random = Random::new(3);
         let mut cost = 0;
         for _ in 0..4 * slots {
-            cost += table.write(random.below(slots)).programs;
+            cost += table.write(random.below(slots), |slot| slot < slots).programs;
         }
         assert!(table.extents() > u64::from(slots) * 9 / 10, "{}", table.extents());
         assert!(cost > slots / 10, "the tree outgrew its budget without a cost: {cost}");
-        (0..slots).for_each(|slot| _ = table.write(slot));
+        (0..slots).for_each(|slot| _ = table.write(slot, |slot| slot < slots));
         assert_eq!(table.extents(), 1);
+    }
+
+    #[test]
+    fn trim_shrinks_a_tree_and_regions_without_data_are_not_read() {
+        let slots = 100 * REGION;
+        let kind = MapKind::Extents { bytes: 64 << 10, node_bytes: 16 };
+        let mut table = Table::new(kind, slots);
+        let mut data = vec![false; slots as usize + 1];
+        let mut random = Random::new(3);
+        let mut round = |table: &mut Table, data: &mut Vec<bool>| {
+            let mut reads = 0;
+            for _ in 0..2000 {
+                let slot = random.below(slots);
+                data[slot as usize] = true;
+                reads += table.write(slot, |slot| data[slot as usize]).reads;
+            }
+            reads
+        };
+        assert_eq!(round(&mut table, &mut data), 0, "nothing was stored before");
+        for _ in 0..20 {
+            round(&mut table, &mut data);
+        }
+        assert!(round(&mut table, &mut data) > 1000, "the tree has outgrown its budget");
+        for slot in 0..slots {
+            if core::mem::take(&mut data[slot as usize]) {
+                table.trim(slot, |slot| data[slot as usize]);
+            }
+        }
+        assert_eq!((table.extents(), table.held_bytes), (0, 0));
+        assert_eq!(round(&mut table, &mut data), 0, "a new tree");
+    }
+
+    #[test]
+    fn an_extent_that_is_trimmed_in_its_middle_becomes_two() {
+        let kind = MapKind::Extents { bytes: 1 << 20, node_bytes: 16 };
+        let mut table = Table::new(kind, 4 * REGION);
+        let mut data = vec![true; 4 * REGION as usize + 1];
+        (0..4 * REGION).for_each(|slot| _ = table.write(slot, |slot| slot < 4 * REGION));
+        for slot in 2 * REGION..2 * REGION + 10 {
+            data[slot as usize] = false;
+            table.trim(slot, |slot| data[slot as usize]);
+        }
+        assert_eq!(table.extents(), 2);
     }
 }

@@ -31,7 +31,8 @@ impl Ftl {
         if self.pages.is_some() {
             return self.touch_entry(logical, true);
         }
-        let cost = self.table.write(logical);
+        let map = &self.map;
+        let cost = self.table.write(logical, |slot| map.of_owner(slot) != NOWHERE);
         self.counters.map_reads += u64::from(cost.reads);
         self.counters.map_programs += u64::from(cost.programs);
         cost
@@ -124,8 +125,8 @@ impl Ftl {
     /// If the slot lies beyond the drive's end.
     pub fn trim(&mut self, logical: u32) -> bool {
         let place = self.map.at(logical);
-        if place == NOWHERE {
-            return false;
+        if place == NOWHERE || self.settings.trim_256 == 0 {
+            return place != NOWHERE;
         }
         let forgets = self.settings.trim_256 < 256
             && self.random.below(256) >= self.settings.trim_256
@@ -137,6 +138,10 @@ impl Ftl {
         self.counters.trimmed += 1;
         self.touch_entry(logical, true);
         self.map.set(logical, NOWHERE);
+        let map = &self.map;
+        let cost = self.table.trim(logical, |slot| map.of_owner(slot) != NOWHERE);
+        self.counters.map_reads += u64::from(cost.reads);
+        self.counters.map_programs += u64::from(cost.programs);
         if place < BUFFERED {
             self.drop_trimmed(place);
             return true;

@@ -230,9 +230,10 @@ fn map(reader: &mut Reader<'_>) -> Read<MapKind> {
     let (flat, tree) = (kind == "flat", kind == "extents");
     let bytes = reader.count_where(!flat, "map.bytes", 65_536..=1 << 40)?;
     let node_bytes = reader.count_where(tree, "map.node_bytes", 4..=256)? as u32;
+    let gathered = reader.number_or("map.gathered_changes", 0.0..=1e9, 0.0)? as u32;
     let updates = reader.count_where(flat, "map.journal_updates", 1..=1 << 20)?;
     Ok(match kind {
-        "cached" => MapKind::Cached { bytes },
+        "cached" => MapKind::Cached { bytes, gathered },
         "extents" => MapKind::Extents { bytes, node_bytes },
         _ => MapKind::Flat { journal_updates: updates as u32 },
     })
@@ -285,7 +286,9 @@ fn timing(reader: &mut Reader<'_>, bits: u32) -> Read<Timing> {
         write_slot_ns: 0,
         native_slot_ns: 0,
         map_hit_ns: 0,
+        map_merge_ns: 0,
         map_blocks: false,
+        sectors_buffered: false,
         read_ahead: false,
         idle_ns: 0,
         idle_share_256: 0,
@@ -308,6 +311,7 @@ fn timing(reader: &mut Reader<'_>, bits: u32) -> Read<Timing> {
         native_slot_ns: or("limits.native_write_mb_s", 1e5, 0.0).map(per_slot)?,
         trim_slot_ns: or("firmware.trim_slot_us", 1e4, 0.0).map(ns)?,
         trim_slots_at_once: or("firmware.trim_slots_at_once", 1e6, 0.0)? as u32,
+        map_merge_ns: or("map.merge_us", 1e5, 0.0).map(ns)?,
         map_hit_ns: or("map.hit_us", 1e3, 0.0).map(ns)?,
         idle_ns: (or("idle.after_ms", 1e9, 1000.0)? * 1e6) as u64,
         idle_share_256: (or("idle.share_percent", 100.0, 100.0)? * 2.56) as u32,
@@ -315,6 +319,7 @@ fn timing(reader: &mut Reader<'_>, bits: u32) -> Read<Timing> {
         retries: or("retry.most", 1000.0, 0.0)? as u32,
         channels: reader.count("nand.channels", 1..=256)? as u32,
         half_duplex: reader.flag("link.half_duplex")?,
+        sectors_buffered: reader.flag("buffer.sectors")?,
         read_ahead: reader.flag("buffer.read_ahead")?,
         protected: reader.flag("buffer.protected")?,
         map_blocks: reader.flag("map.blocking")?,

@@ -206,6 +206,10 @@ impl Nand for Flash {
         }
     }
 
+    fn merge(&mut self) {
+        self.firmware_free = self.firmware_free.max(self.now) + self.timing.map_merge_ns;
+    }
+
     fn program(&mut self, address: UnitAddress, purpose: Purpose) {
         let die = (address.unit % self.dies) as usize;
         let (_, program) = self.times(address);

@@ -208,7 +208,12 @@ impl Timed {
         let allowed = self.write_limit.take(now, slots * timing.write_slot_ns);
         let mut fetched = 0;
         for partial in partial_slots(first, count) {
-            fetched = self.fetch(partial as u32, arrived.max(handled));
+            let begun = arrived.max(handled);
+            let rest = self.fetch(partial as u32, begun);
+            // The firmware starts that read before it answers.
+            let started =
+                if rest > begun { self.firmware(begun, timing.firmware_read_ns) } else { begun };
+            fetched = fetched.max(if timing.sectors_buffered { started } else { rest });
         }
         let mut time = 0;
         for (left, at) in (0..slots).rev().zip(start..end) {
@@ -261,6 +266,10 @@ impl Timed {
         let done = self.flash.map(cost.reads, cost.programs, time);
         if self.timing.map_blocks {
             self.flash.firmware_free = self.flash.firmware_free.max(done);
+        }
+        if cost.merges > 0 {
+            let merging = u64::from(cost.merges) * self.timing.map_merge_ns;
+            self.firmware(done, merging);
         }
         done
     }
@@ -325,7 +334,8 @@ impl Timed {
         done
     }
 
-    /// Reads a slot that is written only in part.
+    /// Reads a slot that is written only in part. A buffer of whole slots waits for that; in a
+    /// buffer of sectors the rest may arrive later.
     fn fetch(&mut self, slot: u32, at: u64) -> u64 {
         match self.ftl.find(slot) {
             Found::Flash(place) => self.flash.host_read(place, 1, at),

@@ -63,8 +63,13 @@ pub struct Timing {
     pub native_slot_ns: u64,
     /// Lookup in a map in the host's memory.
     pub map_hit_ns: u64,
+    /// The firmware's time to merge gathered changes into a page of the map.
+    pub map_merge_ns: u64,
     /// Whether the firmware does no other work while it waits for a page of the map.
     pub map_blocks: bool,
+    /// Whether the buffer stores single sectors: a write of a part of a slot is then answered
+    /// before the rest has been read.
+    pub sectors_buffered: bool,
     /// Whether the next part of a sequential stream is read in advance.
     pub read_ahead: bool,
     /// Idle time after which background work begins.
