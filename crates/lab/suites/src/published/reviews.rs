@@ -11,7 +11,7 @@ use crate::target::Target;
 const SECOND: u64 = 1_000_000_000;
 const GB: u64 = 1_000_000_000;
 /// AnandTech's rates of 2008 to 2010, and AS SSD's, are in units of 2^20 bytes.
-const MIB: f64 = 1.048_576;
+pub(super) const MIB: f64 = 1.048_576;
 
 /// A test: the suite, its preparation, and its differences from the suite's defaults.
 #[derive(Clone, Copy)]
