@@ -66,7 +66,12 @@ fn a_row_says_where_published_figures_do_not_support_the_model() {
     let rows = [("fill,idle:60s", SequentialWrites), (used, SequentialWrites), (used, Reads)];
     for drive in ["samsung-850-pro-256", "ocz-vector-256"] {
         let [fresh, worn, reads] = &doubts("filebench", drive, &rows)[..] else { panic!("three") };
-        assert_eq!((fresh, reads), (&None, &None), "{drive}");
+        // One of the two is known from recollection only, which every row says.
+        let is_recollected = drive == "ocz-vector-256";
+        for row in [fresh, reads] {
+            let says = row.as_deref().is_some_and(|doubt| doubt.contains("recollection"));
+            assert_eq!((says, row.is_some()), (is_recollected, is_recollected), "{drive}: {row:?}");
+        }
         let worn = worn.as_deref().expect(drive);
         assert!(worn.contains("no published figure of sequential writes"), "{drive}: {worn}");
     }

@@ -5,6 +5,7 @@ use drives::{Derived, Fact, FlashModel, Kind, Model};
 use report::terminal::{Column, Fit, Line, Span, Table, Text, sentence_width};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use suites::published::parameters::is_recollected;
 use suites::published::{Figure, figures_of, stored_value};
 
 /// Returns the name of a model's kind.
@@ -117,6 +118,9 @@ pub(super) fn as_text(model: &Model, checked: bool, width: Option<usize>) -> Tex
     }
     text.push(Line::heading(printable(&format!("{} ({})", model.title, model.name))));
     text.push(format!("Version {}: results of other versions are not comparable.", model.version()));
+    if is_recollected(model) {
+        text.push("It rests on a recollection of the drive's specification: no figure was found.");
+    }
     let section_of = |fact: &Fact| fact.key.split('.').next().unwrap_or_default().to_owned();
     let facts = model.facts.iter().filter(|fact| section_of(fact) != "published");
     let mut facts: Vec<&Fact> = facts.collect();

@@ -36,9 +36,10 @@ pub fn parameters_of(model: &Model, figures: &[Figure]) -> Vec<Parameter> {
     let parameter = |fact: &Fact| {
         let named = quantities(&fact.source);
         let sets = |figure: &&&Figure| {
-            numbers(figure).into_iter().any(|number| {
+            let names = |number: f64| {
                 named.iter().any(|(named, unit)| *unit == figure.unit && is_same(*named, number))
-            })
+            };
+            numbers(figure).iter().any(|ends| ends.iter().all(|number| names(*number)))
         };
         let is_number = fact.value.parse::<f64>().is_ok();
         let figures = figures.iter().filter(|_| is_number).filter(sets);
@@ -61,22 +62,25 @@ fn is_free(source: &str) -> bool {
 
 /// Whether a preset rests on recollections: every figure that it is compared with is one.
 pub fn is_recollected(model: &Model) -> bool {
-    let mut published = model.published.iter().peekable();
-    published.peek().is_some()
-        && published.all(|it| it.source.contains("recollection") || it.source.contains("assumed"))
+    let figures = super::figures_of(&model.name);
+    let is_free = |figure: &Figure| is_free(&figure.source);
+    !figures.is_empty() && figures.iter().all(is_free)
 }
 
-/// Returns the published numbers of a figure. AnandTech and AS SSD give rates in units of 2^20
+/// Returns the published numbers of a figure, both ends of a range. AnandTech and AS SSD give rates in units of 2^20
 /// bytes, which sources quote as they were printed.
-fn numbers(figure: &Figure) -> Vec<f64> {
+fn numbers(figure: &Figure) -> Vec<Vec<f64>> {
     let ends = match figure.wanted {
         Wanted::Near(value) => vec![value],
         Wanted::Between(low, high) => vec![low, high],
         Wanted::Least(low) => vec![low],
     };
     match figure.unit {
-        "MB/s" => ends.iter().flat_map(|value| [*value, value / super::reviews::MIB]).collect(),
-        _ => ends,
+        "MB/s" => {
+            let printed = ends.iter().map(|value| value / super::reviews::MIB).collect();
+            vec![ends, printed]
+        }
+        _ => vec![ends],
     }
 }
 
@@ -128,8 +132,8 @@ fn quantities(source: &str) -> Vec<(f64, &'static str)> {
 /// has a value of its own.
 ///
 /// The family of a drive is its product line, which differs in capacity only; without one, the
-/// drives that build on the same file; without those, all drives. Among these only drives count
-/// whose value was not set by a figure of the drive in question. Of the drives with the nearest
+/// drives of its maker; without those, the drives with its interface. Among these only drives count
+/// whose value has another source, so that it was not set by a figure of the drive in question. Of the drives with the nearest
 /// number of dies the geometric mean is taken.
 pub fn family_value(
     model: &Model,
