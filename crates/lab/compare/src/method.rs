@@ -103,10 +103,8 @@ mod tests {
             let comparison = Comparison::new(drives.map(run).into()).expect("alike");
             method(&comparison).into_iter().find(|it| it.starts_with("WARNING"))
         };
-        let [one, two] = [
-            r#"{"model":"m","version":"11111111"}"#,
-            r#"{"model":"m","version":"22222222"}"#,
-        ];
+        let [one, two] =
+            [r#"{"model":"m","version":"11111111"}"#, r#"{"model":"m","version":"22222222"}"#];
         let warning = warned([one, two]).expect("another version");
         assert!(warning.contains("m (11111111, 22222222)"), "{warning}");
         let older = warned([r#"{"model":"m"}"#, one]).expect("a result of an earlier program");

@@ -50,9 +50,9 @@ pub(super) fn as_json(model: &Model) -> Value {
     let mut object = summary(model);
     object["schema"] = json!("overdrive.drive.model/1");
     let facts = model.facts.iter();
-    object["power"] = model.power.map_or(Value::Null, |power| {
-        json!({ "idle_w": power.idle_w, "active_w": power.active_w })
-    });
+    object["power"] = model
+        .power
+        .map_or(Value::Null, |power| json!({ "idle_w": power.idle_w, "active_w": power.active_w }));
     object["facts"] = facts
         .map(|fact| {
             let assumed = is_assumed(&fact.source);
@@ -117,7 +117,10 @@ pub(super) fn as_text(model: &Model, checked: bool, width: Option<usize>) -> Tex
         text.push(printable(&format!("{}: sound; {} numbers", model.name, model.facts.len())));
     }
     text.push(Line::heading(printable(&format!("{} ({})", model.title, model.name))));
-    text.push(format!("Version {}: results of other versions are not comparable.", model.version()));
+    text.push(format!(
+        "Version {}: results of other versions are not comparable.",
+        model.version()
+    ));
     if is_recollected(model) {
         text.push("It rests on a recollection of the drive's specification: no figure was found.");
     }

@@ -257,7 +257,9 @@ fn power(reader: &mut Reader<'_>) -> Result<Option<Power>, ModelError> {
         (Some(idle_w), Some(active_w)) if active_w >= idle_w => {
             Ok(Some(Power { idle_w, active_w }))
         }
-        (Some(_), Some(_)) => Err(reader.wrong("power.active_w", "is below power.idle_w; swap them")),
+        (Some(_), Some(_)) => {
+            Err(reader.wrong("power.active_w", "is below power.idle_w; swap them"))
+        }
         (None, None) => Ok(None),
         _ => Err(reader.wrong("power", "incomplete; give both idle_w and active_w")),
     }

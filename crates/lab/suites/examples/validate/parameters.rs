@@ -46,16 +46,18 @@ pub(crate) fn print() {
         }
     }
     println!();
-    println!("| preset | parameters | free | set by its own figures | figures | that set nothing | |");
+    println!(
+        "| preset | parameters | free | set by its own figures | figures | that set nothing | |"
+    );
     println!("|---|---|---|---|---|---|---|");
     let figures = figures();
     for (model, parameters) in &presets.0 {
         let free = parameters.iter().filter(|it| it.is_free).count();
         let set = parameters.iter().filter(|it| !it.figures.is_empty()).count();
         let own: Vec<&Figure> = figures.iter().filter(|it| it.drive == model.name).collect();
-        let nothing = own.iter().filter(|it| {
-            it.worth == suites::published::Worth::Predicted && !presets.has_set(it)
-        });
+        let nothing = own
+            .iter()
+            .filter(|it| it.worth == suites::published::Worth::Predicted && !presets.has_set(it));
         let note = if is_recollected(model) { "a recollection" } else { "" };
         println!(
             "| {} | {} | {free} | {set} | {} | {} | {note} |",
@@ -72,8 +74,10 @@ pub(crate) fn print() {
 pub(crate) fn leave_out(figures: &[Figure], presets: &Presets, table: &mut Table) {
     println!();
     for (model, _) in &presets.0 {
-        let own: Vec<Figure> = figures.iter().filter(|it| it.drive == model.name).cloned().collect();
-        let Some(left) = left_out(model, &presets.0).filter(|left| !left.replaced.is_empty()) else {
+        let own: Vec<Figure> =
+            figures.iter().filter(|it| it.drive == model.name).cloned().collect();
+        let Some(left) = left_out(model, &presets.0).filter(|left| !left.replaced.is_empty())
+        else {
             continue;
         };
         for (key, own, value, from) in left.replaced.iter().filter(|_| !own.is_empty()) {

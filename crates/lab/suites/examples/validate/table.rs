@@ -95,9 +95,10 @@ impl Table {
 
     /// Adds the value of a figure that was printed before, of the drive predicted from its family.
     pub(crate) fn left_out(&mut self, figure: &Figure, found: Option<f64>) {
-        let at = self.found.iter().position(|(drive, what, _)| {
-            (drive, what) == (&figure.drive, &figure.what)
-        });
+        let at = self
+            .found
+            .iter()
+            .position(|(drive, what, _)| (drive, what) == (&figure.drive, &figure.what));
         let error = figure.wanted.error(found.unwrap_or(0.0));
         println!(
             "{:<24} {:<66} from its family {:>10.2} {:>+8.1} %",
@@ -118,7 +119,8 @@ impl Table {
         let middle = |mut errors: Vec<f64>| {
             errors.sort_by(f64::total_cmp);
             let half = errors.len() / 2;
-            let low = *errors.get(half.saturating_sub(usize::from(errors.len() % 2 == 0)))?;
+            let low =
+                *errors.get(half.saturating_sub(usize::from(errors.len().is_multiple_of(2))))?;
             Some((low + errors[half]) * 50.0)
         };
         println!();
@@ -131,8 +133,7 @@ impl Table {
                 some.map(|row| row.error.abs()).collect()
             };
             let (nothing, set) = (of(false), of(true));
-            let left: Vec<f64> =
-                rows().filter_map(|row| row.left_out).map(f64::abs).collect();
+            let left: Vec<f64> = rows().filter_map(|row| row.left_out).map(f64::abs).collect();
             println!(
                 "{group:<10} median error of {} rows that set nothing {}; of {} that set a \
                  parameter {}; of {} from their family {}",

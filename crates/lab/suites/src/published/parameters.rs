@@ -109,7 +109,8 @@ fn quantities(source: &str) -> Vec<(f64, &'static str)> {
     while let Some(at) = rest.find(|letter: char| letter.is_ascii_digit()) {
         let is_part = |letter: char| letter.is_ascii_digit() || letter == ',' || letter == '.';
         let end = rest[at..].find(|letter| !is_part(letter)).map_or(rest.len(), |end| at + end);
-        let is_named = rest[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_');
+        let is_named =
+            rest[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_');
         let number = rest[at..end].trim_end_matches(['.', ',']).replace(',', "");
         rest = &rest[end..];
         let Ok(number) = number.parse::<f64>() else { continue };
@@ -227,7 +228,10 @@ mod tests {
     fn quantities_are_numbers_with_the_unit_that_follows() {
         for (source, expected) in [
             ("derived from 31,000 writes a second at QD1 (hexus 49301)", vec![(31e3, "IOPS")]),
-            ("chosen for 7 of 13 MB/s when used (AnandTech 2808)", vec![(7.0, "MB/s"), (13.0, "MB/s")]),
+            (
+                "chosen for 7 of 13 MB/s when used (AnandTech 2808)",
+                vec![(7.0, "MB/s"), (13.0, "MB/s")],
+            ),
             ("derived from 30-40 MB/s random reads", vec![(30.0, "MB/s"), (40.0, "MB/s")]),
             ("AnandTech 7173 p2: 3 GB", vec![(3.0, "GB")]),
             ("xbitlabs intel-x25m_2: 20 packages of 4 GB", vec![(4.0, "GB")]),
