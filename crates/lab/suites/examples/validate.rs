@@ -3,8 +3,8 @@
 //! and of latencies separately. `validate [WORD...]` runs only rows with one of the words in their
 //! name, `theory` the closed forms; `--left-out` also runs each drive with the parameters that its
 //! own figures have set replaced by those of its family; `--write` saves the results for `overdrive
-//! drive models NAME`; with `--strict` a miss gives status 1. `validate parameters` runs nothing: it
-//! prints which parameter of which preset was chosen by which figure, and counts the free ones.
+//! drive models NAME`; with `--strict` a miss gives status 1. `validate parameters` runs nothing:
+//! it prints which parameter of which preset was chosen by which figure, and counts the free ones.
 
 #[path = "validate/parameters.rs"]
 mod parameters;

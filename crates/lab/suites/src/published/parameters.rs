@@ -67,8 +67,8 @@ pub fn is_recollected(model: &Model) -> bool {
     !figures.is_empty() && figures.iter().all(is_free)
 }
 
-/// Returns the published numbers of a figure, both ends of a range. AnandTech and AS SSD give rates in units of 2^20
-/// bytes, which sources quote as they were printed.
+/// Returns the published numbers of a figure, both ends of a range. AnandTech and AS SSD give rates
+/// in units of 2^20 bytes, which sources quote as they were printed.
 fn numbers(figure: &Figure) -> Vec<Vec<f64>> {
     let ends = match figure.wanted {
         Wanted::Near(value) => vec![value],
@@ -134,8 +134,8 @@ fn quantities(source: &str) -> Vec<(f64, &'static str)> {
 ///
 /// The family of a drive is its product line, which differs in capacity only; without one, the
 /// drives of its maker; without those, the drives with its interface. Among these only drives count
-/// whose value has another source, so that it was not set by a figure of the drive in question. Of the drives with the nearest
-/// number of dies the geometric mean is taken.
+/// whose value has another source, so that it was not set by a figure of the drive in question. Of
+/// the drives with the nearest number of dies the geometric mean is taken.
 pub fn family_value(
     model: &Model,
     parameter: &Parameter,
