@@ -175,6 +175,12 @@ impl Shared {
         self.device.with(|device| self.health_of(device))
     }
 
+    /// Returns the time in which the drive had requests, or worked in the background, in
+    /// nanoseconds; None for a hard disk. One section.
+    pub fn active_ns(&self) -> Option<u64> {
+        self.device.with(|device| device.drive().active_ns())
+    }
+
     fn health_of(&self, device: &Device) -> Option<Health> {
         match (&self.model.kind, device.drive()) {
             (Kind::Flash(model), Drive::Flash(flash)) => Some(Health::of(model, flash)),

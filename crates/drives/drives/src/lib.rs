@@ -35,7 +35,8 @@ pub use ftl::{
 };
 pub use options::Options;
 pub use preset::{
-    About, Derived, Drive, FlashModel, Kind, Model, PUBLISHED, Predicted, Published, predicted,
+    About, Derived, Drive, FlashModel, Kind, Model, PUBLISHED, Power, Predicted, Published,
+    predicted,
 };
 pub use random::Random;
 pub use reader::{Fact, ModelError};

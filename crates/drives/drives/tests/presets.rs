@@ -47,7 +47,9 @@ fn every_flash_drive_says_what_bad_blocks_and_wear_levelling_take_of_its_spare_f
         // They reduce the FTL's superblocks, and leave some of the spare.
         let (shape, derived) = (flash.shape(&Options::default()), flash.derived());
         let had = f64::from(flash.blocks) * (1.0 - flash.bad_blocks - flash.wear_levelling);
-        assert!(f64::from(shape.superblocks) <= had, "{name}");
+        // This sample may have fewer bad blocks than the average.
+        let most = had * (1.0 + flash.bad_blocks);
+        assert!(f64::from(shape.superblocks) <= most, "{name}");
         assert!(derived.spare < derived.over_provisioning && derived.spare > 0.0, "{name}");
     }
 }
@@ -168,4 +170,36 @@ fn no_file_makes_the_reader_panic() {
         _ = Model::parse("mine.toml", &text.replace(line, ""));
     }
     assert_eq!(names.len(), names.iter().collect::<std::collections::BTreeSet<_>>().len());
+}
+
+#[test]
+fn the_version_of_a_model_follows_its_values_and_not_its_words() {
+    let text = |dies: u32, source: &str| {
+        format!(
+            "like = \"samsung-840-evo-250\"\ntitle = \"Mine\"\n[nand]\ndies = [{dies}, \"{source}\"]\n"
+        )
+    };
+    let version = |text: &str| Model::parse("mine.toml", text).expect("a sound file").version();
+    let one = version(&text(32, "counted"));
+    assert_eq!((one.len(), &one), (8, &version(&text(32, "counted again"))));
+    assert_ne!(one, version(&text(16, "counted")));
+    let own = "[published]\nrandom_read_iops = [1, \"test\"]\n[about]\nyear = [2000, \"test\"]\n";
+    assert_eq!(one, version(&(text(32, "counted") + own)));
+}
+
+#[test]
+fn the_power_of_a_drive_is_sourced_complete_and_not_inherited() {
+    let power = |name: &str| Model::preset(name).expect("a preset").power;
+    let xp941 = power("samsung-xp941-512").expect("published");
+    assert_eq!((xp941.idle_w, xp941.active_w), (0.08, 5.8));
+    // Two seconds, of which half a second active.
+    assert!((xp941.joules(2_000_000_000, 500_000_000) - (0.08 * 1.5 + 5.8 * 0.5)).abs() < 1e-9);
+    assert_eq!(power("plextor-m6e-256"), None, "it is like an XP941");
+    for (keys, says) in [
+        ("idle_w = [1, \"x\"]\n", "give both"),
+        ("idle_w = [2, \"x\"]\nactive_w = [1, \"x\"]\n", "swap them"),
+    ] {
+        let text = format!("like = \"samsung-840-evo-250\"\ntitle = \"x\"\n[power]\n{keys}");
+        assert!(error(&text).contains(says), "{keys}");
+    }
 }

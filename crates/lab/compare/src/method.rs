@@ -3,6 +3,7 @@
 use crate::comparison::{Comparison, letter};
 use crate::saved::printable;
 use crate::statistics::{BATCHED_SECONDS_MIN, LEVEL_PERCENT};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the sentences that apply to this comparison.
 pub(crate) fn method(comparison: &Comparison) -> Vec<String> {
@@ -23,6 +24,14 @@ pub(crate) fn method(comparison: &Comparison) -> Vec<String> {
         sentences.push(format!(
             "Of {judged} compared figures, about {wrong:.1} would be reported as different by \
              chance."
+        ));
+    }
+    let differing = differing_models(comparison);
+    if !differing.is_empty() {
+        sentences.push(format!(
+            "WARNING: these results are of different versions of the same modelled drive, so a \
+             difference may be the model's: {}. Run the suites again with one program.",
+            differing.join(", ")
         ));
     }
     let near = near_ceiling(comparison);
@@ -49,6 +58,23 @@ pub(crate) fn method(comparison: &Comparison) -> Vec<String> {
     sentences
 }
 
+/// Lists the modelled drives of which the runs have several versions. A result of an earlier
+/// program has none, which differs from every version.
+fn differing_models(comparison: &Comparison) -> Vec<String> {
+    let mut versions: BTreeMap<&str, BTreeSet<Option<&str>>> = BTreeMap::new();
+    for run in &comparison.runs {
+        if let Some(model) = &run.drive.model {
+            versions.entry(model).or_default().insert(run.drive.version.as_deref());
+        }
+    }
+    let several = versions.into_iter().filter(|(_, versions)| versions.len() > 1);
+    let named = several.map(|(model, versions)| {
+        let versions = versions.into_iter().map(|version| version.unwrap_or("unknown"));
+        format!("{model} ({})", versions.collect::<Vec<_>>().join(", "))
+    });
+    named.map(|name| printable(&name)).collect()
+}
+
 /// Lists the rows near the ceiling, with the letters of their runs.
 fn near_ceiling(comparison: &Comparison) -> String {
     let runs = comparison.runs.iter().enumerate();
@@ -57,4 +83,34 @@ fn near_ceiling(comparison: &Comparison) -> String {
         near.map(move |row| format!("{} of {}", printable(&row.test), letter(number)))
     });
     tests.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::saved::read;
+
+    #[test]
+    fn results_of_other_versions_of_a_model_are_warned_of() {
+        let run = |drive: &str| {
+            let row = r#"{"test":"t","unit":"IOPS","value":1}"#;
+            let text = format!(
+                r#"{{"schema":"overdrive.bench/1","suite":"qd1","target":"t","rows":[{row}],"drive":{drive}}}"#
+            );
+            read("a", &text).expect("a result").remove(0)
+        };
+        let warned = |drives: [&str; 2]| {
+            let comparison = Comparison::new(drives.map(run).into()).expect("alike");
+            method(&comparison).into_iter().find(|it| it.starts_with("WARNING"))
+        };
+        let [one, two] =
+            [r#"{"model":"m","version":"11111111"}"#, r#"{"model":"m","version":"22222222"}"#];
+        let warning = warned([one, two]).expect("another version");
+        assert!(warning.contains("m (11111111, 22222222)"), "{warning}");
+        let older = warned([r#"{"model":"m"}"#, one]).expect("a result of an earlier program");
+        assert!(older.contains("m (unknown, 11111111)"), "{older}");
+        assert_eq!(warned([one, one]), None);
+        assert_eq!(warned([one, r#"{"model":"n","version":"22222222"}"#]), None);
+        assert_eq!(warned([r#"{"title":"a disk"}"#, one]), None);
+    }
 }

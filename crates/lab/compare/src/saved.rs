@@ -65,6 +65,10 @@ pub struct Run {
 #[serde(default)]
 pub(crate) struct Drive {
     pub(crate) title: String,
+    /// The model's name. None: a real drive, or a result of an earlier program.
+    pub(crate) model: Option<String>,
+    /// The version of the model's values. None: as `model`.
+    pub(crate) version: Option<String>,
 }
 
 /// A figure.

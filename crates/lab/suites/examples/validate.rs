@@ -1,9 +1,13 @@
 //! Compares the models with theory and with published figures of the real drives: published,
-//! modelled, error and evidence of each row, and the median error of new, worn and trimmed drives
-//! separately. `validate [WORD...]` runs only rows with one of the words in their name, `theory`
-//! the closed forms; `--write` saves the results for `overdrive drive models NAME`; with `--strict`
-//! a miss gives status 1.
+//! modelled, error and evidence of each row, and the median errors of new, worn and trimmed drives
+//! and of latencies separately. `validate [WORD...]` runs only rows with one of the words in their
+//! name, `theory` the closed forms; `--left-out` also runs each drive with the parameters that its
+//! own figures have set replaced by those of its family; `--write` saves the results for `overdrive
+//! drive models NAME`; with `--strict` a miss gives status 1. `validate parameters` runs nothing:
+//! it prints which parameter of which preset was chosen by which figure, and counts the free ones.
 
+#[path = "validate/parameters.rs"]
+mod parameters;
 #[path = "validate/table.rs"]
 mod table;
 #[path = "validate/theory.rs"]
@@ -21,6 +25,10 @@ fn main() {
     let has = |flag: &str| words.iter().any(|word| word == flag);
     let wanted: Vec<&String> = words.iter().filter(|word| !word.starts_with("--")).collect();
     let selects = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(*word));
+    if words.first().is_some_and(|word| word == "parameters") {
+        parameters::print();
+        return;
+    }
     let mut table = Table::new();
     if selects("theory") {
         theory::amplification(&mut table);
@@ -29,7 +37,11 @@ fn main() {
     let named =
         |figure: &Figure| format!("{} {} {}", figure.drive, figure.what, figure.class.name());
     let figures: Vec<Figure> = figures().into_iter().filter(|it| selects(&named(it))).collect();
-    measure(&figures, |figure, found| table.figure(figure, found));
+    let presets = parameters::all();
+    measure(&figures, |figure, found| table.figure(figure, found, &presets));
+    if has("--left-out") {
+        parameters::leave_out(&figures, &presets, &mut table);
+    }
     if has("--write") {
         keep(&table);
     }

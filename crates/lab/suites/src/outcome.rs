@@ -290,6 +290,8 @@ pub struct Outcome {
     pub machine: Vec<(&'static str, String)>,
     /// The drive's own statistics at the end: names and values.
     pub drive: Vec<(&'static str, f64)>,
+    /// The energy that the drive took in the suite, in joules. None: its power is not known.
+    pub joules: Option<f64>,
     /// The counters of the cache.
     pub counters: Vec<(&'static str, u64)>,
     /// The suite ran to its end.
@@ -313,6 +315,7 @@ impl Outcome {
             command: Vec::new(),
             machine: Vec::new(),
             drive: Vec::new(),
+            joules: None,
             counters: Vec::new(),
             complete: false,
             time: "virtual",

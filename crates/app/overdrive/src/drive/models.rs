@@ -60,6 +60,7 @@ enum Heading {
     RandRead,
     RandWrite,
     Year,
+    Version,
 }
 
 fn percent(share: Option<f64>) -> Cell {
@@ -103,6 +104,7 @@ impl Column<Model> for Heading {
             Heading::SeqWrite => published_value("sequential_write_mb_s"),
             Heading::RandRead => published_value("random_read_iops"),
             Heading::RandWrite => published_value("random_write_iops"),
+            Heading::Version => text(&model.version()),
             Heading::Year => {
                 Cell::Number(Some(f64::from(model.about.year)).filter(|year| *year > 0.0))
             }

@@ -5,6 +5,7 @@ use drives::{Derived, Fact, FlashModel, Kind, Model};
 use report::terminal::{Column, Fit, Line, Span, Table, Text, sentence_width};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use suites::published::parameters::is_recollected;
 use suites::published::{Figure, figures_of, stored_value};
 
 /// Returns the name of a model's kind.
@@ -22,6 +23,7 @@ pub(super) fn summary(model: &Model) -> Value {
     let mut object = json!({
         "name": model.name,
         "title": model.title,
+        "version": model.version(),
         "kind": kind(model),
         "capacity_bytes": model.user_bytes(),
         "interface": model.about.interface,
@@ -48,6 +50,9 @@ pub(super) fn as_json(model: &Model) -> Value {
     let mut object = summary(model);
     object["schema"] = json!("overdrive.drive.model/1");
     let facts = model.facts.iter();
+    object["power"] = model
+        .power
+        .map_or(Value::Null, |power| json!({ "idle_w": power.idle_w, "active_w": power.active_w }));
     object["facts"] = facts
         .map(|fact| {
             let assumed = is_assumed(&fact.source);
@@ -112,6 +117,13 @@ pub(super) fn as_text(model: &Model, checked: bool, width: Option<usize>) -> Tex
         text.push(printable(&format!("{}: sound; {} numbers", model.name, model.facts.len())));
     }
     text.push(Line::heading(printable(&format!("{} ({})", model.title, model.name))));
+    text.push(format!(
+        "Version {}: results of other versions are not comparable.",
+        model.version()
+    ));
+    if is_recollected(model) {
+        text.push("It rests on a recollection of the drive's specification: no figure was found.");
+    }
     let section_of = |fact: &Fact| fact.key.split('.').next().unwrap_or_default().to_owned();
     let facts = model.facts.iter().filter(|fact| section_of(fact) != "published");
     let mut facts: Vec<&Fact> = facts.collect();

@@ -72,7 +72,7 @@ impl FlashModel {
     /// Returns the derived values, with incompressible data.
     pub fn derived(&self) -> Derived {
         let options = Options::default();
-        let shape = self.shape(&options);
+        let shape = self.average_shape();
         let (settings, timing) = (self.settings(&shape, &options), self.timing(&shape));
         let block = f64::from(shape.superblock_slots());
         let user = f64::from(shape.logical_slots);

@@ -26,6 +26,8 @@ pub struct FlashModel {
     pub endurance: u32,
     /// The share of the blocks that are bad, or reserved to replace bad ones.
     pub bad_blocks: f64,
+    /// Maximum deviation of a die's share of bad blocks from `bad_blocks`, as a share of it.
+    pub bad_blocks_spread: f64,
     /// The share of the blocks that static wear levelling keeps free, to move rarely written data
     /// there.
     pub wear_levelling: f64,
@@ -76,6 +78,9 @@ impl FlashModel {
             bits,
             endurance: reader.count("nand.endurance", 1..=10_000_000)? as u32,
             bad_blocks: reader.number_or("ftl.bad_blocks_percent", 0.0..=20.0, 0.0)? / 100.0,
+            bad_blocks_spread: {
+                reader.number_or("ftl.bad_blocks_spread_percent", 0.0..=100.0, 0.0)? / 100.0
+            },
             wear_levelling: {
                 reader.number_or("ftl.wear_levelling_percent", 0.0..=20.0, 0.0)? / 100.0
             },
@@ -112,12 +117,33 @@ impl FlashModel {
         let user = options.user_bytes.unwrap_or(self.user_bytes);
         Shape {
             logical_slots: u32::try_from(user / SLOT_BYTES).unwrap_or(u32::MAX),
-            superblocks: (f64::from(self.blocks) * (1.0 - self.lost())) as u32,
+            superblocks: self.superblocks(self.lost_of(options.seed)),
             dies: self.dies,
             unit_slots: unit_slots as u32,
             pages: self.pages,
             slc_pages: self.pages / self.bits,
         }
+    }
+
+    /// Returns the geometry of the average drive, with incompressible data.
+    pub(super) fn average_shape(&self) -> Shape {
+        let superblocks = self.superblocks(self.lost());
+        Shape { superblocks, ..self.shape(&Options::default()) }
+    }
+
+    fn superblocks(&self, lost: f64) -> u32 {
+        (f64::from(self.blocks) * (1.0 - lost)) as u32
+    }
+
+    /// Returns the lost share of the drive of this seed. Each of its dies has bad blocks of its
+    /// own; the firmware puts blocks of other dies in their place.
+    fn lost_of(&self, seed: u64) -> f64 {
+        let deviations = (0..u64::from(self.dies)).map(|die| {
+            let drawn = lane::Random::nth(seed ^ 0x510e_527f_ade6_82d1, die) >> 32;
+            2.0 * drawn as f64 / 4_294_967_296.0 - 1.0
+        });
+        let mean = deviations.sum::<f64>() / f64::from(self.dies);
+        self.lost() + self.bad_blocks * self.bad_blocks_spread * mean
     }
 
     /// Returns the policies for this geometry.
@@ -141,13 +167,14 @@ impl FlashModel {
         let share = slot_bytes / SLOT_BYTES as f64;
         let native_slot_ns = (self.timing.native_slot_ns as f64 * share) as u64;
         let channel_slot_ns = channel_slot_ns as u64;
-        Timing { channel_slot_ns, read_slots, native_slot_ns, ..self.timing }
+        let endurance = self.endurance;
+        Timing { channel_slot_ns, read_slots, native_slot_ns, endurance, ..self.timing }
     }
 
     /// Returns the flash without SLC area, map and all losses, divided by the visible size, minus
     /// one.
     pub fn spare(&self) -> f64 {
-        let shape = self.shape(&Options::default());
+        let shape = self.average_shape();
         let settings = self.settings(&shape, &Options::default());
         let apart = settings.slc.static_superblocks + settings.map_superblocks(&shape);
         let block = f64::from(shape.superblock_slots());
@@ -243,14 +270,18 @@ fn spread(reader: &mut Reader<'_>, bits: u32) -> Read<Spread> {
     let one_shot = reader.choice("nand.programs", &["pages", "cells"])? == "cells";
     let share = 0.0..=100.0;
     let mut or = |key: &str, most: f64| reader.number_or(key, 0.0..=most, 0.0);
-    let (jitter, stall) = (or("spread.jitter_us", 1e4)?, or("spread.stall_us", 1e6)?);
-    let stalls_per_million = or("spread.stalls_per_million", 1e6)? as u32;
-    let block_256 = (reader.number_or("nand.block_spread_percent", share, 0.0)? * 2.56) as u32;
+    let jitter_ns = ns(or("spread.jitter_us", 1e4)?);
+    let task_ns = ns(or("spread.task_us", 1e6)?);
+    let task_every_ns = (or("spread.task_every_ms", 1e6)? * 1e6) as u64;
+    let mut deviation = |key: &str| -> Read<u32> {
+        Ok(((reader.number_or(key, share.clone(), 0.0)? * 2.56) as u32).min(255))
+    };
     Ok(Spread {
-        block_256: block_256.min(255),
-        jitter_ns: ns(jitter),
-        stall_ns: ns(stall),
-        stalls_per_million,
+        die_256: deviation("nand.die_spread_percent")?,
+        block_256: deviation("nand.block_spread_percent")?,
+        jitter_ns,
+        task_ns,
+        task_every_ns,
         ..Spread::of_cells(bits, one_shot)
     })
 }
@@ -294,6 +325,8 @@ fn timing(reader: &mut Reader<'_>, bits: u32) -> Read<Timing> {
         idle_share_256: 0,
         protected: false,
         spread,
+        wear_256: 0,
+        endurance: 0,
         retry_age_ns: 0,
         retries: 0,
     };
@@ -317,6 +350,7 @@ fn timing(reader: &mut Reader<'_>, bits: u32) -> Read<Timing> {
         idle_share_256: (or("idle.share_percent", 100.0, 100.0)? * 2.56) as u32,
         retry_age_ns: (or("retry.days", 1e5, 0.0)? * day_ns) as u64,
         retries: or("retry.most", 1000.0, 0.0)? as u32,
+        wear_256: (or("nand.wear_percent", 50.0, 0.0)? * 2.56) as u32,
         channels: reader.count("nand.channels", 1..=256)? as u32,
         half_duplex: reader.flag("link.half_duplex")?,
         sectors_buffered: reader.flag("buffer.sectors")?,

@@ -40,6 +40,26 @@ pub struct Model {
     pub facts: Vec<Fact>,
     /// Published figures of the real drive: key, value, source.
     pub published: Vec<Published>,
+    /// The power that it takes. None: no source gives it.
+    pub power: Option<Power>,
+}
+
+/// The power that a drive takes, in watts.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Power {
+    /// Without requests and background work.
+    pub idle_w: f64,
+    /// With them.
+    pub active_w: f64,
+}
+
+impl Power {
+    /// Returns the energy in joules of this time, of which the drive was active for a part.
+    pub fn joules(&self, elapsed_ns: u64, active_ns: u64) -> f64 {
+        let active_ns = active_ns.min(elapsed_ns);
+        let idle_ns = elapsed_ns - active_ns;
+        (self.idle_w * idle_ns as f64 + self.active_w * active_ns as f64) / 1e9
+    }
 }
 
 /// Properties that identify a drive and do not affect the model; empty or 0 if the file does not
@@ -87,6 +107,10 @@ pub const PUBLISHED: [&str; 8] = [
     "steady_write_high_iops",
 ];
 
+/// Number of the mechanisms that turn a model's values into a drive. A change that makes a drive of
+/// the same values answer at other times raises it.
+const MECHANISMS: u32 = 2;
+
 /// Maximum number of models in a chain of `like`.
 const DEPTH: u32 = 8;
 
@@ -130,6 +154,7 @@ impl Model {
             nand: reader.text("about.nand")?,
             year: reader.number_or("about.year", 1956.0..=2100.0, 0.0)? as u32,
         };
+        let power = power(&mut reader)?;
         let facts = core::mem::take(&mut reader.facts);
         let mut published = Vec::new();
         for key in PUBLISHED {
@@ -139,7 +164,7 @@ impl Model {
             }
         }
         reader.end()?;
-        let model = Model { name: name.to_owned(), title, about, kind, facts, published };
+        let model = Model { name: name.to_owned(), title, about, kind, facts, published, power };
         model.check(name)?;
         Ok(model)
     }
@@ -170,6 +195,23 @@ impl Model {
             Kind::Flash(flash) => flash.user_bytes,
             Kind::Disk(disk) => disk.user_bytes,
         }
+    }
+
+    /// Returns the version of its values: eight hexadecimal digits. Drives of two versions are not
+    /// the same drive, whatever their name.
+    ///
+    /// Every value that the model uses counts, and [`MECHANISMS`]; titles, sources and published
+    /// figures do not.
+    pub fn version(&self) -> String {
+        let used = self.facts.iter().filter(|fact| !fact.key.starts_with("about."));
+        let mut lines: Vec<_> = used.map(|fact| format!("{}={}", fact.key, fact.value)).collect();
+        lines.sort_unstable();
+        let text = format!("{MECHANISMS}\n{}", lines.join("\n"));
+        // FNV-1a, 64 bits, folded.
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        format!("{:08x}", (hash >> 32) as u32 ^ hash as u32)
     }
 
     /// Returns a published figure.
@@ -208,6 +250,21 @@ impl Model {
     }
 }
 
+fn power(reader: &mut Reader<'_>) -> Result<Option<Power>, ModelError> {
+    let idle_w = reader.number_if("power.idle_w", 0.0..=1000.0)?;
+    let active_w = reader.number_if("power.active_w", 0.0..=1000.0)?;
+    match (idle_w, active_w) {
+        (Some(idle_w), Some(active_w)) if active_w >= idle_w => {
+            Ok(Some(Power { idle_w, active_w }))
+        }
+        (Some(_), Some(_)) => {
+            Err(reader.wrong("power.active_w", "is below power.idle_w; swap them"))
+        }
+        (None, None) => Ok(None),
+        _ => Err(reader.wrong("power", "incomplete; give both idle_w and active_w")),
+    }
+}
+
 /// A drive in time, of either kind.
 pub enum Drive {
     /// A flash drive.
@@ -226,6 +283,15 @@ impl Drive {
         match self {
             Drive::Flash(flash) => flash.submit(now_ns, op),
             Drive::Disk(disk) => disk.submit(now_ns, op),
+        }
+    }
+
+    /// Returns the time in which the drive had requests, or worked in the background. None: it is
+    /// not counted for a hard disk, whose power no preset has.
+    pub fn active_ns(&self) -> Option<u64> {
+        match self {
+            Drive::Flash(flash) => Some(flash.active_ns()),
+            Drive::Disk(_) => None,
         }
     }
 
@@ -257,8 +323,9 @@ fn resolve(name: &str, text: &str, depth: u32) -> Result<Table, ModelError> {
         .checked_sub(1)
         .ok_or_else(|| wrong("the chain of 'like' is too long; name a model nearer to its end"))?;
     let mut merged = resolve(like, base, depth)?;
-    // Published figures of another drive do not apply to this one.
+    // Published figures and the power of another drive do not apply to this one.
     merged.remove("published");
+    merged.remove("power");
     for (key, value) in own {
         match (merged.get_mut(&key), value) {
             (Some(Value::Table(below)), Value::Table(above)) => below.extend(above),

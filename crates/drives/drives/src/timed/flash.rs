@@ -36,6 +36,10 @@ pub(super) struct Flash {
     pub(super) all_end: u64,
     /// The time when each superblock was opened.
     opened: Vec<u64>,
+    /// The erases of each superblock.
+    erases: Vec<u32>,
+    /// The factor of each die's times.
+    die_256: Vec<u32>,
     /// A running number that spreads map pages over the dies.
     map_die: u32,
     /// The inputs of random draws: the seed, and the current command.
@@ -46,7 +50,8 @@ pub(super) struct Flash {
 }
 
 impl Flash {
-    pub(super) fn new(timing: Timing, shape: &Shape, seed: u64) -> Flash {
+    /// Returns dies whose superblocks were erased so often.
+    pub(super) fn new(timing: Timing, shape: &Shape, seed: u64, erases: &[u32]) -> Flash {
         let Shape { dies, unit_slots, superblocks, .. } = *shape;
         Flash {
             seed,
@@ -66,6 +71,8 @@ impl Flash {
             host_is_erased: false,
             all_end: 0,
             opened: vec![0; superblocks as usize],
+            erases: erases.to_vec(),
+            die_256: (0..dies).map(|die| timing.spread.die_factor_256(seed, die)).collect(),
             map_die: 0,
             die_reads: 0,
         }
@@ -150,17 +157,27 @@ impl Flash {
     /// Returns the times to read and to program this unit.
     #[inline]
     fn times(&self, address: UnitAddress) -> (u64, u64) {
-        let spread = &self.timing.spread;
-        let block =
-            spread.block_factor_256(self.seed, address.superblock, address.unit % self.dies);
+        let (spread, die) = (&self.timing.spread, address.unit % self.dies);
+        let block = spread.block_factor_256(self.seed, address.superblock, die);
+        let block = (block * u64::from(self.die_256[die as usize])) >> 8;
+        let of = |time: u64, factor: u32| (((time * block) >> 8) * u64::from(factor)) >> 8;
+        let newer = 256 - self.worn_256(address.superblock);
         if address.slc {
             let (read, program) = (self.timing.slc_read_ns, self.timing.slc_program_ns);
-            return ((read * block) >> 8, (program * block) >> 8);
+            return (of(read, 256), of(program, newer));
         }
         let page = spread.page_type(self.pages.divide(address.unit));
-        let of = |time: u64, factor: u32| (((time * block) >> 8) * u64::from(factor)) >> 8;
-        let read = of(self.timing.read_ns, spread.read_256[page]);
-        (read, of(self.timing.program_ns, spread.program_256[page]))
+        let program = of(self.timing.program_ns, spread.program_256[page]);
+        (of(self.timing.read_ns, spread.read_256[page]), (program * u64::from(newer)) >> 8)
+    }
+
+    /// Returns the part by which wear has changed a block's times, in 1/256: worn cells are
+    /// programmed faster and erased more slowly.
+    #[inline]
+    fn worn_256(&self, superblock: u32) -> u32 {
+        let erases = self.erases.get(superblock as usize).copied().unwrap_or(0);
+        let worn = u64::from(erases) * u64::from(self.timing.wear_256);
+        worn.checked_div(u64::from(self.timing.endurance)).unwrap_or(0).min(128) as u32
     }
 
     /// Returns the read retries: one for each full span of the data's age, and one more with a
@@ -231,9 +248,11 @@ impl Nand for Flash {
     fn erase(&mut self, superblock: u32, slc: bool) {
         let erase = if slc { self.timing.slc_erase_ns } else { self.timing.erase_ns };
         self.opened[superblock as usize] = self.now;
+        self.erases[superblock as usize] += 1;
+        let erase = (erase * u64::from(256 + self.worn_256(superblock))) >> 8;
         self.host_is_erased |= superblock == self.host_unit.superblock;
         for die in 0..self.dies as usize {
-            self.occupy(die, self.now, erase);
+            self.occupy(die, self.now, (erase * u64::from(self.die_256[die])) >> 8);
         }
     }
 }

@@ -22,6 +22,9 @@ use flash::Flash;
 /// Sectors of a slot.
 const SECTORS: u64 = SLOT_BYTES / 512;
 
+/// Mean intervals after which a task of the firmware is surely over.
+const TASKS_AGO: u64 = 64;
+
 /// A request to a modelled drive, in 512-byte sectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
@@ -96,6 +99,12 @@ pub struct Timed {
     commands: u64,
     /// The firmware's time for trimmed slots that are not freed yet.
     trim_debt: u64,
+    /// The time when the last round of writes begins.
+    round: u64,
+    /// The number of the firmware's next task of its own, and its time.
+    task: (u64, u64),
+    /// The time in which the drive had requests or background work.
+    active: u64,
 }
 
 impl Timed {
@@ -105,7 +114,7 @@ impl Timed {
         let shape = *ftl.shape();
         let staged = ftl.staged();
         Timed {
-            flash: Flash::new(timing, &shape, ftl.settings().seed),
+            flash: Flash::new(timing, &shape, ftl.settings().seed, ftl.erases()),
             flights: BinaryHeap::with_capacity(1024),
             ftl,
             timing,
@@ -122,6 +131,9 @@ impl Timed {
             read_slots: 0,
             commands: 0,
             trim_debt: 0,
+            round: 0,
+            task: (0, 0),
+            active: 0,
         }
     }
 
@@ -163,7 +175,8 @@ impl Timed {
         fast.flush();
         work(&mut fast);
         fast.flush();
-        Timed { commands: self.commands, ..Timed::new(fast.into_ftl(), self.timing) }
+        let (commands, active) = (self.commands, self.active);
+        Timed { commands, active, ..Timed::new(fast.into_ftl(), self.timing) }
     }
 
     /// Submits a request at `now_ns`, which never decreases from call to call; returns the time of
@@ -173,6 +186,7 @@ impl Timed {
     /// If it reaches beyond the drive's end.
     pub fn submit(&mut self, now_ns: u64, op: Op) -> u64 {
         self.idle(now_ns);
+        self.run_tasks(now_ns);
         self.commands += 1;
         self.flash.command = self.commands;
         // Independent of everything before, so the processor may compute it in parallel with the
@@ -190,21 +204,50 @@ impl Timed {
             self.pay_trim_debt(u64::from(count).div_ceil(SECTORS));
         }
         let end = end + wait_ns;
+        self.active += end.saturating_sub(self.quiet.max(now_ns));
         self.quiet = self.quiet.max(end);
         end
+    }
+
+    /// Runs the firmware's own tasks that were due: its journal, its counters, the temperature.
+    /// Commands wait for them. Those that idle time has covered are over.
+    fn run_tasks(&mut self, now: u64) {
+        let spread = self.timing.spread;
+        if spread.task_every_ns == 0 {
+            return;
+        }
+        let seed = self.ftl.settings().seed;
+        let (mut number, mut at) = self.task;
+        if at == 0 {
+            // The first one comes at any time.
+            at = 1 + spread.task(seed, u64::MAX).1 - spread.task_every_ns / 2;
+        }
+        at = at.max(now.saturating_sub(TASKS_AGO * spread.task_every_ns));
+        while at <= now {
+            let (duration, next) = spread.task(seed, number);
+            self.flash.firmware_free = self.flash.firmware_free.max(at) + duration;
+            (number, at) = (number + 1, at + next);
+        }
+        self.task = (number, at);
+    }
+
+    /// Returns the time in which the drive had requests, or worked in the background.
+    pub fn active_ns(&self) -> u64 {
+        self.active
     }
 
     fn write(&mut self, now: u64, first: u64, count: u64) -> u64 {
         let (start, end) = (first / SECTORS, (first + count).div_ceil(SECTORS));
         let slots = end - start;
         let timing = self.timing;
-        let link = slots * timing.link_slot_ns + timing.command_ns;
-        let arrived = self.link(false).take(now, link);
-        // The link, the firmware and the buffer work on a request in parallel, a slot at a time.
+        // The firmware takes a command before its data cross the link. From then on firmware, link
+        // and buffer work on a request in parallel, a slot at a time.
         let (link, slot) = (timing.link_slot_ns, timing.firmware_slot_ns);
         let rest = slots.saturating_sub(1);
-        let firmware = timing.firmware_write_ns + rest * slot;
-        let handled = self.firmware(arrived - rest * link, firmware);
+        let known = self.begin_write(now + timing.command_ns);
+        let handled = self.firmware(known, rest * slot);
+        let sending = known.saturating_sub(timing.command_ns);
+        let arrived = self.link(false).take(sending, slots * link + timing.command_ns);
         let allowed = self.write_limit.take(now, slots * timing.write_slot_ns);
         let mut fetched = 0;
         for partial in partial_slots(first, count) {
@@ -220,7 +263,7 @@ impl Timed {
             let ready = (arrived - left * link).max(handled - left * slot);
             time = self.put(at as u32, ready.max(time).max(fetched));
         }
-        time.max(allowed) + timing.write_latency_ns
+        time.max(allowed)
     }
 
     /// Puts a slot into the buffer as soon as there is room. Returns the time of that.
@@ -274,6 +317,19 @@ impl Timed {
         done
     }
 
+    /// Returns when the firmware has begun a write that arrives at this time.
+    ///
+    /// It looks at its queue in rounds. Writes that have arrived when a round begins belong to it;
+    /// others wait for the next one.
+    fn begin_write(&mut self, at: u64) -> u64 {
+        let mut duration = self.timing.firmware_write_ns;
+        if at > self.round {
+            self.round = at.max(self.flash.firmware_free);
+            duration += self.timing.write_latency_ns;
+        }
+        self.firmware(at, duration)
+    }
+
     fn firmware(&mut self, at: u64, duration: u64) -> u64 {
         let free = &mut self.flash.firmware_free;
         *free = (*free).max(at) + duration;
@@ -301,8 +357,9 @@ impl Timed {
         self.next_read = end;
         let limit = self.read_limit.take(now, slots * self.timing.read_slot_ns);
         let slot = self.timing.link_slot_ns;
-        let link = slots * slot + if self.timing.half_duplex { self.timing.command_ns } else { 0 };
-        let sent = self.link(true).take(now, link);
+        // The firmware takes a command before its data cross the link.
+        let command = if self.timing.half_duplex { self.timing.command_ns } else { 0 };
+        let sent = self.link(true).take(begun - command, slots * slot + command);
         sent.max(data + slot).max(limit) + self.timing.read_latency_ns
     }
 
@@ -404,6 +461,7 @@ impl Timed {
             let worked = self.flash.all_end.max(self.flash.firmware_free) - time;
             time += (worked * 256 / u64::from(self.timing.idle_share_256.max(1))).max(1);
         }
+        self.active += time.min(until_ns) - start;
         self.background = time;
     }
 
@@ -431,7 +489,7 @@ impl Timed {
         lost.sort_unstable();
         lost.dedup();
         self.buffered = 0;
-        self.programmed = 0;
+        (self.programmed, self.round) = (0, 0);
         self.flash.stop();
         self.ahead = None;
         self.quiet = now_ns;

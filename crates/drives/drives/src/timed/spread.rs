@@ -1,6 +1,6 @@
-//! Variation between requests of the same kind: the pages of a cell, differences between blocks,
-//! and other work of the controller. Everything is drawn by number from a seed: the command's, or
-//! the block's.
+//! Variation between requests of the same kind: the pages of a cell, differences between dies and
+//! between blocks, and the firmware's own tasks. Everything is drawn by number from a seed: the
+//! number of the command, the task, the die or the block. Nothing is drawn for a drive as a whole.
 
 use lane::Random;
 
@@ -13,14 +13,16 @@ pub struct Spread {
     pub read_256: [u32; 4],
     /// Program time of each of them.
     pub program_256: [u32; 4],
+    /// Maximum deviation of a die's times.
+    pub die_256: u32,
     /// Maximum deviation of a block's times.
     pub block_256: u32,
     /// Mean of the additional wait of each command for the controller and the link; exponential.
     pub jitter_ns: u64,
-    /// Mean of the wait of a command that meets the firmware's own work; exponential.
-    pub stall_ns: u64,
-    /// Number of such commands in a million.
-    pub stalls_per_million: u32,
+    /// Mean time between two of the firmware's own tasks, which vary by half of it; 0: no tasks.
+    pub task_every_ns: u64,
+    /// Mean duration of such a task; exponential. Commands wait for it.
+    pub task_ns: u64,
 }
 
 impl Spread {
@@ -29,10 +31,11 @@ impl Spread {
         page_types: 1,
         read_256: [256; 4],
         program_256: [256; 4],
+        die_256: 0,
         block_256: 0,
         jitter_ns: 0,
-        stall_ns: 0,
-        stalls_per_million: 0,
+        task_every_ns: 0,
+        task_ns: 0,
     };
 
     /// Returns the spread of cells with this number of bits. Reads take longer the more levels they
@@ -66,30 +69,44 @@ impl Spread {
         }
     }
 
-    /// Returns the factor of a block's times.
+    /// Returns the factor of a die's times.
+    pub(super) fn die_factor_256(&self, seed: u64, die: u32) -> u32 {
+        factor_256(self.die_256, Random::nth(seed ^ 0xbb67_ae85_84ca_a73b, u64::from(die))) as u32
+    }
+
+    /// Returns the factor of a block's times, relative to those of its die.
     #[inline]
     pub(super) fn block_factor_256(&self, seed: u64, superblock: u32, die: u32) -> u64 {
         if self.block_256 == 0 {
             return 256;
         }
-        let width = 2 * u64::from(self.block_256) + 1;
-        let drawn = Random::nth(seed, u64::from(superblock) << 32 | u64::from(die));
-        256 - u64::from(self.block_256) + (((drawn >> 32) * width) >> 32)
+        let number = u64::from(superblock) << 32 | u64::from(die);
+        factor_256(self.block_256, Random::nth(seed, number))
     }
 
     /// Returns the additional wait of this command.
     #[inline]
     pub(super) fn wait_ns(&self, seed: u64, command: u64) -> u64 {
-        if self.jitter_ns == 0 && self.stalls_per_million == 0 {
+        if self.jitter_ns == 0 {
             return 0;
         }
-        let drawn = Random::nth(seed ^ 0x6a09_e667_f3bc_c908, command);
-        let mut wait = exponential(self.jitter_ns, drawn as u32);
-        if ((drawn >> 32) * 1_000_000) >> 32 < u64::from(self.stalls_per_million) {
-            wait += exponential(self.stall_ns, Random::nth(drawn, command) as u32);
-        }
-        wait
+        exponential(self.jitter_ns, Random::nth(seed ^ 0x6a09_e667_f3bc_c908, command) as u32)
     }
+
+    /// Returns the duration of the firmware's task of this number, and the time from its beginning
+    /// to that of the next one.
+    pub(super) fn task(&self, seed: u64, number: u64) -> (u64, u64) {
+        let drawn = Random::nth(seed ^ 0x3c6e_f372_fe94_f82b, number);
+        let varied = (u128::from(self.task_every_ns) * u128::from(drawn >> 32)) >> 32;
+        (exponential(self.task_ns, drawn as u32), self.task_every_ns / 2 + varied as u64)
+    }
+}
+
+/// Returns a factor that deviates from 1 by at most this part, evenly, from random bits.
+#[inline]
+fn factor_256(most_256: u32, drawn: u64) -> u64 {
+    let width = 2 * u64::from(most_256) + 1;
+    256 - u64::from(most_256) + (((drawn >> 32) * width) >> 32)
 }
 
 /// Returns an exponential time of this mean, from 32 random bits. It is drawn for each command, so
@@ -139,16 +156,21 @@ mod tests {
     }
 
     #[test]
-    fn waits_follow_from_the_commands_number() {
+    fn waits_and_tasks_follow_from_their_numbers() {
         let spread =
-            Spread { jitter_ns: 1000, stall_ns: 100_000, stalls_per_million: 100, ..Spread::NONE };
-        let waits: alloc::vec::Vec<u64> =
-            (0..1_000_000).map(|command| spread.wait_ns(7, command)).collect();
-        let mean = waits.iter().sum::<u64>() as f64 / 1e6;
-        assert!((mean - 1010.0).abs() < 20.0, "{mean}");
-        let longest = waits.iter().max().copied().unwrap_or(0);
-        assert!((200_000..1_500_000).contains(&longest), "{longest}");
-        assert_eq!(spread.wait_ns(7, 123), waits[123]);
-        assert_ne!(spread.wait_ns(8, 123), waits[123]);
+            Spread { jitter_ns: 1000, task_ns: 100_000, task_every_ns: 400_000, ..Spread::NONE };
+        let mean = |of: fn(&Spread, u64) -> u64| {
+            (0..1_000_000).map(|number| of(&spread, number)).sum::<u64>() as f64 / 1e6
+        };
+        for (of, expected) in [
+            ((|spread, number| spread.wait_ns(7, number)) as fn(&Spread, u64) -> u64, 1000.0),
+            (|spread, number| spread.task(7, number).0, 100_000.0),
+            (|spread, number| spread.task(7, number).1, 400_000.0),
+        ] {
+            let found = mean(of);
+            assert!((found / expected - 1.0).abs() < 0.02, "{found} instead of {expected}");
+        }
+        assert_ne!(spread.wait_ns(8, 123), spread.wait_ns(7, 123));
+        assert_ne!(spread.task(8, 123), spread.task(7, 123));
     }
 }

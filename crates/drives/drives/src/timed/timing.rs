@@ -53,7 +53,8 @@ pub struct Timing {
     pub flush_ns: u64,
     /// Additional latency of a read that occupies no resource.
     pub read_latency_ns: u64,
-    /// Additional latency of a write that occupies no resource.
+    /// The firmware's serial time to begin a round of writes. Writes that wait when a round begins
+    /// share it, so a single write pays all of it and a deep queue almost nothing.
     pub write_latency_ns: u64,
     /// The controller's own limit on host reads.
     pub read_slot_ns: u64,
@@ -80,6 +81,11 @@ pub struct Timing {
     pub protected: bool,
     /// Variation between requests of one kind.
     pub spread: Spread,
+    /// The part by which programs are faster and erases slower at the end of a block's life, in
+    /// 1/256.
+    pub wear_256: u32,
+    /// Erases of a block's life.
+    pub endurance: u32,
     /// Data needs one more read retry for each such span of its age; 0: never.
     pub retry_age_ns: u64,
     /// Maximum number of read retries.

@@ -1,5 +1,6 @@
 //! The table: the published and the modelled figure, the error and the evidence of a row.
 
+use crate::parameters::Presets;
 use std::collections::BTreeMap;
 use suites::published::{Class, Figure, Wanted, Worth};
 
@@ -9,6 +10,26 @@ struct Row {
     class: Class,
     worth: Worth,
     error: f64,
+    /// Whether it is a latency.
+    is_latency: bool,
+    /// Whether it has set a parameter of the model.
+    has_set: bool,
+    /// The same figure of the drive predicted from its family. None: it was not measured.
+    left_out: Option<f64>,
+}
+
+/// The group of a row: the state of the drive, and latencies apart.
+const GROUPS: [&str; 4] = ["new", "after TRIM", "worn", "latency"];
+
+impl Row {
+    fn group(&self) -> &'static str {
+        match self.class {
+            _ if self.is_latency => "latency",
+            Class::New => "new",
+            Class::Trimmed => "after TRIM",
+            Class::Worn => "worn",
+        }
+    }
 }
 
 /// Prints rows as they come.
@@ -40,11 +61,13 @@ impl Table {
         let wanted = Wanted::Near(target).to_text();
         line("", what, "", Worth::Theory, &wanted, found, error, verdict);
         let (drive, class) = (String::new(), Class::New);
-        self.rows.push(Row { drive, class, worth: Worth::Theory, error });
+        let worth = Worth::Theory;
+        let (is_latency, has_set, left_out) = (false, false, None);
+        self.rows.push(Row { drive, class, worth, error, is_latency, has_set, left_out });
     }
 
     /// Adds a published figure. One that is not found has an error of 100 %.
-    pub(crate) fn figure(&mut self, figure: &Figure, found: Option<f64>) {
+    pub(crate) fn figure(&mut self, figure: &Figure, found: Option<f64>, presets: &Presets) {
         let found = found.unwrap_or(0.0);
         let error = figure.wanted.error(found);
         let is_near = (1.0 / FACTOR..=FACTOR).contains(&(1.0 + error));
@@ -55,12 +78,73 @@ impl Table {
             (false, Some(reason)) => format!("missed: {reason}"),
         };
         self.missed += usize::from(is_near == figure.missed.is_some());
+        let verdict = match presets.is_recollected(&figure.drive) {
+            true => format!("{verdict} (the preset is a recollection)"),
+            false => verdict,
+        };
         let wanted = format!("{} {}", figure.wanted.to_text(), figure.unit);
         let class = figure.class.name();
         line(&figure.drive, &figure.what, class, figure.worth, &wanted, found, error, &verdict);
         self.found.push((figure.drive.clone(), figure.what.clone(), found));
         let drive = figure.drive.clone();
-        self.rows.push(Row { drive, class: figure.class, worth: figure.worth, error });
+        let has_set = figure.worth != Worth::Predicted || presets.has_set(figure);
+        let (class, worth, is_latency) = (figure.class, figure.worth, figure.unit == "us");
+        let left_out = None;
+        self.rows.push(Row { drive, class, worth, error, is_latency, has_set, left_out });
+    }
+
+    /// Adds the value of a figure that was printed before, of the drive predicted from its family.
+    pub(crate) fn left_out(&mut self, figure: &Figure, found: Option<f64>) {
+        let at = self
+            .found
+            .iter()
+            .position(|(drive, what, _)| (drive, what) == (&figure.drive, &figure.what));
+        let error = figure.wanted.error(found.unwrap_or(0.0));
+        println!(
+            "{:<24} {:<66} from its family {:>10.2} {:>+8.1} %",
+            figure.drive,
+            figure.what,
+            found.unwrap_or(0.0),
+            error * 100.0
+        );
+        let mut published = self.rows.iter_mut().filter(|row| row.worth != Worth::Theory);
+        if let Some(row) = at.and_then(|at| published.nth(at)) {
+            row.left_out = Some(error);
+        }
+    }
+
+    /// Prints the medians of rows that have set nothing, and of drives predicted from their family.
+    pub(crate) fn honest(&self) {
+        let percent = |median: Option<f64>| median.map_or("-".into(), |it| format!("{it:.1} %"));
+        let middle = |mut errors: Vec<f64>| {
+            errors.sort_by(f64::total_cmp);
+            let half = errors.len() / 2;
+            let low =
+                *errors.get(half.saturating_sub(usize::from(errors.len().is_multiple_of(2))))?;
+            Some((low + errors[half]) * 50.0)
+        };
+        println!();
+        for group in GROUPS {
+            let rows = || {
+                self.rows.iter().filter(|row| row.group() == group && row.worth != Worth::Theory)
+            };
+            let of = |has_set: bool| -> Vec<f64> {
+                let some = rows().filter(|row| row.has_set == has_set);
+                some.map(|row| row.error.abs()).collect()
+            };
+            let (nothing, set) = (of(false), of(true));
+            let left: Vec<f64> = rows().filter_map(|row| row.left_out).map(f64::abs).collect();
+            println!(
+                "{group:<10} median error of {} rows that set nothing {}; of {} that set a \
+                 parameter {}; of {} from their family {}",
+                nothing.len(),
+                percent(middle(nothing.clone())),
+                set.len(),
+                percent(middle(set.clone())),
+                left.len(),
+                percent(middle(left.clone())),
+            );
+        }
     }
 
     /// Returns the median error of the selected rows, in percent. None: there are none.
@@ -96,6 +180,7 @@ impl Table {
             );
             self.without_each(class);
         }
+        self.honest();
         println!("{} rows, {} missed", self.rows.len(), self.missed);
         self.missed
     }

@@ -168,6 +168,8 @@ fn bare(channels: u32) -> Timing {
         idle_share_256: 256,
         protected: false,
         spread: Spread::NONE,
+        wear_256: 0,
+        endurance: 0,
         retry_age_ns: 0,
         retries: 0,
     }

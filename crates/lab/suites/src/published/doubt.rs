@@ -5,6 +5,7 @@
 //! drive is reliable only if a figure of that drive, in that state and for that kind of requests,
 //! was published and is met.
 
+use super::parameters::is_recollected;
 use super::{Class, Figure, Row as FigureRow, Worth, figures_of, stored_value};
 use crate::access::Access;
 use crate::outcome::Outcome;
@@ -23,8 +24,15 @@ pub fn mark_doubts(outcome: &mut Outcome) {
     for row in &mut outcome.rows {
         let class = if wears_itself { Class::Worn } else { class_of(&row.prepared) };
         row.doubt = row.access.and_then(|access| doubt(&figures, class, access));
+        if row.doubt.is_none() && is_recollected(model) {
+            row.doubt = Some(RECOLLECTED.to_owned());
+        }
     }
 }
+
+/// The doubt in every row of a drive of which no published figure was found.
+const RECOLLECTED: &str = "this model rests on a recollection of the drive's specification; ranks \
+                           among such models are not those of the drives";
 
 /// Describes the doubt in a model for requests of this kind to a drive in this state.
 fn doubt(figures: &[Figure], class: Class, access: Access) -> Option<String> {

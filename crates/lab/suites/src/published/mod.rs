@@ -5,6 +5,7 @@
 
 mod comparison;
 mod doubt;
+pub mod parameters;
 mod reviews;
 mod specification;
 

@@ -11,7 +11,7 @@ use crate::target::Target;
 const SECOND: u64 = 1_000_000_000;
 const GB: u64 = 1_000_000_000;
 /// AnandTech's rates of 2008 to 2010, and AS SSD's, are in units of 2^20 bytes.
-const MIB: f64 = 1.048_576;
+pub(super) const MIB: f64 = 1.048_576;
 
 /// A test: the suite, its preparation, and its differences from the suite's defaults.
 #[derive(Clone, Copy)]
@@ -78,6 +78,11 @@ const INTEL_REVIEWS: &str = "AnandTech 2808 or 3631";
 const RAPID_REVIEW: &str = "a review of RAPID mode whose page is not recorded";
 const ANTHOLOGY: &str = "AnandTech 2738";
 
+const UNRECORDED: &str = "a review whose page is not recorded";
+/// Four at a time, over 8 GB of a new drive.
+const QD4: Test =
+    Test { only: Some("write, random 4 KiB, QD4"), ..test("corners", "fresh", Some("fresh")) };
+
 const MSATA: Test = test("trim", "fresh", Some("torture-40m"));
 const MSATA_HOUR: Test = test("trim", "fresh", Some("torture-60m"));
 const REVO: Test = test("trim", "fresh", Some("torture-40m"));
@@ -90,6 +95,12 @@ const fn as_ssd(state: &'static str) -> Test {
     let only = Some("write, sequential 1 MiB, QD1");
     let span_bytes = Some(GB);
     Test { only, span_bytes, ..test("corners", state, Some("idle:5s")) }
+}
+
+/// Returns AS SSD's test of single random reads, of data just written.
+const fn as_ssd_reads(state: &'static str) -> Test {
+    let prepare = Some("fill,idle:5s");
+    Test { only: Some("read, random 4 KiB, QD1"), prepare, ..as_ssd(state) }
 }
 const AS_SSD: Test = as_ssd(USED);
 const AS_SSD_NEW: Test = as_ssd("fresh");
@@ -295,6 +306,23 @@ const LATENCIES: &[(&str, Test, Row3, Wanted, Worth, &str)] = &[
     ("samsung-840-evo-250", QD1, Row3::Rate, Near(22_769.0), Circular, RAPID_REVIEW),
     ("samsung-840-evo-250", QD1, Row3::MeanUs, Near(43.5), Circular, RAPID_REVIEW),
     ("samsung-840-evo-250", QD1, Row3::MostUs, Near(751.2), Predicted, RAPID_REVIEW),
+    ("samsung-840-pro-256", QD4, Row3::Rate, Near(61_000.0), Predicted, UNRECORDED),
+    (
+        "samsung-840-evo-250",
+        as_ssd_reads("fresh"),
+        Row3::Rate,
+        Near(34.9 * MIB * 1e6 / 4096.0),
+        Predicted,
+        UNRECORDED,
+    ),
+    (
+        "samsung-840-evo-250",
+        as_ssd_reads(USED),
+        Row3::Rate,
+        Near(32.9 * MIB * 1e6 / 4096.0),
+        Predicted,
+        UNRECORDED,
+    ),
 ];
 
 /// The figure of a row.

@@ -2,6 +2,7 @@
 
 use crate::outcome::{Outcome, Row, Series};
 use crate::prices;
+use drives::Model;
 use load::Latency;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -66,6 +67,7 @@ pub fn json(outcome: &Outcome) -> Value {
         "prices": plan.cache.is_some().then(|| prices::to_json(&plan.prices)),
         "drive": {
             "model": plan.target.model.as_ref().map(|model| &model.name),
+            "version": plan.target.model.as_ref().map(Model::version),
             "title": plan.target.title(),
             "bytes": plan.target.bytes(),
             "at_end": numbers(outcome.drive.iter().copied()),
@@ -73,6 +75,9 @@ pub fn json(outcome: &Outcome) -> Value {
         "counters": outcome.counters.iter().copied().collect::<BTreeMap<_, _>>(),
         "versions": { "overdrive": env!("CARGO_PKG_VERSION") },
     });
+    if let Some(joules) = outcome.joules {
+        object["drive"]["joules"] = number(joules);
+    }
     if plan.reads_only {
         object["read_only"] = true.into();
     }

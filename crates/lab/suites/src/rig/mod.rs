@@ -67,6 +67,12 @@ pub trait Rig {
         Vec::new()
     }
 
+    /// Returns the time in which the device had requests or worked in the background, in
+    /// nanoseconds. None: it is not known.
+    fn active_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns the device's own statistics: names and values.
     fn health(&self) -> Vec<(&'static str, f64)> {
         Vec::new()

@@ -69,6 +69,10 @@ impl Rig for Modelled {
         true
     }
 
+    fn active_ns(&self) -> Option<u64> {
+        self.drive.active_ns()
+    }
+
     fn health(&self) -> Vec<(&'static str, f64)> {
         let Some(health) = self.drive.health() else { return Vec::new() };
         vec![

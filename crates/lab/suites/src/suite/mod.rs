@@ -24,7 +24,7 @@ pub use era::{Era, plan_in};
 pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
 
 use crate::halt::{Halt, Watch};
-use crate::outcome::{IN_USE, Outcome};
+use crate::outcome::{IN_USE, Outcome, Row};
 use crate::plan::{Plan, Profile};
 use crate::plots;
 use crate::rig::{Modelled, Rig};
@@ -185,15 +185,39 @@ fn run_into(
     if let Some((_, users)) = in_use.cloned() {
         outcome.say(format!("{users}: the results include the load of other users."));
     }
-    let start_ns = rig.now();
+    let (start_ns, active_ns) = (rig.now(), rig.active_ns());
     let result = suite.run(&mut rig, plan, outcome);
     outcome.elapsed_ns = rig.now() - start_ns;
+    let active_ns = rig.active_ns().zip(active_ns).map(|(end, start)| end.saturating_sub(start));
+    add_energy(outcome, plan, active_ns);
     outcome.counters = rig.cache_counters();
     outcome.drive = rig.health();
     rig.remarks().iter().for_each(|sentence| outcome.say(sentence));
     // A suite that was stopped in its last part is also interrupted.
     rig.halt().cloned().map_or(result, Err)
 }
+
+/// Adds the energy that the drive took, if a source gives its power.
+fn add_energy(outcome: &mut Outcome, plan: &Plan, active_ns: Option<u64>) {
+    let power = plan.target.model.as_ref().and_then(|model| model.power);
+    let Some((power, active_ns)) = power.zip(active_ns) else { return };
+    if outcome.rows.is_empty() {
+        return;
+    }
+    let joules = power.joules(outcome.elapsed_ns, active_ns);
+    outcome.joules = Some(joules);
+    outcome.say(format!(
+        "The drive takes {} W when idle and {} W when active; it was active for {:.1} of {:.1} s.",
+        power.idle_w,
+        power.active_w,
+        active_ns.min(outcome.elapsed_ns) as f64 / 1e9,
+        outcome.elapsed_ns as f64 / 1e9
+    ));
+    outcome.rows.push(Row::plain(ENERGY, "J", joules));
+}
+
+/// The name of the row of the drive's energy over the whole suite.
+const ENERGY: &str = "energy of the drive";
 
 /// Describes the preparation of the drive in one sentence.
 fn preparation_text(plan: &Plan, time: &str) -> String {

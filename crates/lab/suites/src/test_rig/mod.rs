@@ -125,6 +125,12 @@ impl<'a> TestRig<'a> {
         self.rig.health()
     }
 
+    /// Returns the time in which the device had requests or worked in the background, in
+    /// nanoseconds. None: it is not known.
+    pub fn active_ns(&self) -> Option<u64> {
+        self.rig.active_ns()
+    }
+
     /// Returns the kind of clock: `virtual` or `real`.
     pub fn time(&self) -> &'static str {
         self.rig.time()

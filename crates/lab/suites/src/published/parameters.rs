@@ -1,0 +1,245 @@
+//! Which parameter of which preset was chosen by which published figure, from the presets' own
+//! sources.
+//!
+//! A source names a figure by its number and its unit: `derived from 31,000 writes a second`, or
+//! `chosen for 7 of 13 MB/s when used`. A parameter of such a source was set by every figure with
+//! that number and unit of the preset, and of the presets that inherit the parameter's file.
+
+use super::{Figure, Wanted};
+use drives::{Fact, Model};
+
+/// A parameter of a preset, and where its value is from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Parameter {
+    /// The preset.
+    pub drive: String,
+    /// Section and key.
+    pub key: String,
+    /// The value as written.
+    pub value: String,
+    /// Its source.
+    pub source: String,
+    /// The figures of this preset that set it: their names.
+    pub figures: Vec<String>,
+    /// Whether no source gives the value: it is assumed, or a recollection.
+    pub is_free: bool,
+}
+
+/// Returns the parameters of a preset that the model uses, with the figures among these that set
+/// them.
+pub fn parameters_of(model: &Model, figures: &[Figure]) -> Vec<Parameter> {
+    let is_used = |fact: &&Fact| {
+        let section = fact.key.split('.').next().unwrap_or_default();
+        !["about", "published", "capacity", "smart", "power"].contains(&section)
+    };
+    let figures: Vec<&Figure> = figures.iter().filter(|it| it.drive == model.name).collect();
+    let parameter = |fact: &Fact| {
+        let named = quantities(&fact.source);
+        let sets = |figure: &&&Figure| {
+            let names = |number: f64| {
+                named.iter().any(|(named, unit)| *unit == figure.unit && is_same(*named, number))
+            };
+            numbers(figure).iter().any(|ends| ends.iter().all(|number| names(*number)))
+        };
+        let is_number = fact.value.parse::<f64>().is_ok();
+        let figures = figures.iter().filter(|_| is_number).filter(sets);
+        Parameter {
+            drive: model.name.clone(),
+            key: fact.key.clone(),
+            value: fact.value.clone(),
+            source: fact.source.clone(),
+            figures: figures.map(|figure| figure.what.clone()).collect(),
+            is_free: is_free(&fact.source),
+        }
+    };
+    model.facts.iter().filter(is_used).map(parameter).collect()
+}
+
+/// Whether no source gives a value.
+fn is_free(source: &str) -> bool {
+    ["assumed", "recollection", "chosen"].iter().any(|word| source.contains(word))
+}
+
+/// Whether a preset rests on recollections: every figure that it is compared with is one.
+pub fn is_recollected(model: &Model) -> bool {
+    let figures = super::figures_of(&model.name);
+    let is_free = |figure: &Figure| is_free(&figure.source);
+    !figures.is_empty() && figures.iter().all(is_free)
+}
+
+/// Returns the published numbers of a figure, both ends of a range. AnandTech and AS SSD give rates
+/// in units of 2^20 bytes, which sources quote as they were printed.
+fn numbers(figure: &Figure) -> Vec<Vec<f64>> {
+    let ends = match figure.wanted {
+        Wanted::Near(value) => vec![value],
+        Wanted::Between(low, high) => vec![low, high],
+        Wanted::Least(low) => vec![low],
+    };
+    match figure.unit {
+        "MB/s" => {
+            let printed = ends.iter().map(|value| value / super::reviews::MIB).collect();
+            vec![ends, printed]
+        }
+        _ => vec![ends],
+    }
+}
+
+fn is_same(named: f64, number: f64) -> bool {
+    (named - number).abs() <= 0.001 * number.abs()
+}
+
+/// The units of figures as sources write them.
+const UNITS: [(&str, &str); 8] = [
+    ("MB/s", "MB/s"),
+    ("GB", "GB"),
+    ("us", "us"),
+    ("reads a second", "IOPS"),
+    ("writes a second", "IOPS"),
+    ("requests a second", "IOPS"),
+    ("reads at", "IOPS"),
+    ("writes at", "IOPS"),
+];
+
+/// Returns the quantities that a source names. A number without a unit has that of the next one, as
+/// in `7 of 13 MB/s`.
+fn quantities(source: &str) -> Vec<(f64, &'static str)> {
+    let mut found = Vec::new();
+    let mut waiting: Vec<f64> = Vec::new();
+    let mut rest = source;
+    while let Some(at) = rest.find(|letter: char| letter.is_ascii_digit()) {
+        let is_part = |letter: char| letter.is_ascii_digit() || letter == ',' || letter == '.';
+        let end = rest[at..].find(|letter| !is_part(letter)).map_or(rest.len(), |end| at + end);
+        let is_named =
+            rest[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_');
+        let number = rest[at..end].trim_end_matches(['.', ',']).replace(',', "");
+        rest = &rest[end..];
+        let Ok(number) = number.parse::<f64>() else { continue };
+        // A number within a name is no quantity: `MT29F`, `intel-x25m_2`.
+        if is_named {
+            continue;
+        }
+        waiting.push(number);
+        let next = rest.trim_start();
+        if let Some((_, unit)) = UNITS.iter().find(|(word, _)| next.starts_with(word)) {
+            found.extend(waiting.drain(..).map(|number| (number, *unit)));
+        } else if !["of ", "-", "to ", "and ", ", "].iter().any(|word| next.starts_with(word)) {
+            waiting.clear();
+        }
+    }
+    found
+}
+
+/// Returns the family's value of a parameter, and the presets that it is from. None: no other drive
+/// has a value of its own.
+///
+/// The family of a drive is its product line, which differs in capacity only; without one, the
+/// drives of its maker; without those, the drives with its interface. Among these only drives count
+/// whose value has another source, so that it was not set by a figure of the drive in question. Of
+/// the drives with the nearest number of dies the geometric mean is taken.
+pub fn family_value(
+    model: &Model,
+    parameter: &Parameter,
+    all: &[(Model, Vec<Parameter>)],
+) -> Option<(f64, String)> {
+    let own = parameter.source.as_str();
+    let candidates = all.iter().filter(|(other, _)| other.name != model.name);
+    let candidates: Vec<(&Model, f64)> = candidates
+        .filter_map(|(other, parameters)| {
+            let same = parameters.iter().find(|it| it.key == parameter.key && it.source != own)?;
+            let value = same.value.parse::<f64>().ok()?;
+            // Zero switches a limit off.
+            (value > 0.0).then_some((other, value))
+        })
+        .collect();
+    let degrees: [&dyn Fn(&Model) -> bool; 3] = [
+        &|other| line_of(&other.name) == line_of(&model.name),
+        &|other| maker_of(&other.name) == maker_of(&model.name),
+        &|other| other.about.interface == model.about.interface,
+    ];
+    degrees.iter().find_map(|is_relative| {
+        let relatives = candidates.iter().filter(|(other, _)| is_relative(other));
+        let far = |other: &Model| (dies(other) / dies(model)).ln().abs();
+        let nearest = relatives.clone().map(|(other, _)| far(other)).reduce(f64::min)?;
+        let near: Vec<_> = relatives.filter(|(other, _)| far(other) <= nearest + 1e-9).collect();
+        let logarithms: f64 = near.iter().map(|(_, value)| value.ln()).sum();
+        let names: Vec<&str> = near.iter().map(|(other, _)| other.name.as_str()).collect();
+        Some(((logarithms / near.len() as f64).exp(), names.join(", ")))
+    })
+}
+
+fn dies(model: &Model) -> f64 {
+    match &model.kind {
+        drives::Kind::Flash(flash) => f64::from(flash.dies),
+        drives::Kind::Disk(_) => 1.0,
+    }
+}
+
+/// Returns a preset's name without the capacity.
+fn line_of(name: &str) -> &str {
+    name.rsplit_once('-').map_or(name, |(line, _)| line)
+}
+
+/// Returns the first word of a preset's name.
+fn maker_of(name: &str) -> &str {
+    name.split('-').next().unwrap_or(name)
+}
+
+/// A drive predicted from its family.
+#[derive(Clone, Debug)]
+pub struct LeftOut {
+    /// The model with its family's values.
+    pub model: Model,
+    /// The replaced parameters: key, own value, family's value, the presets that it is from.
+    pub replaced: Vec<(String, String, f64, String)>,
+    /// The keys for which no other drive has a value: they keep the value that a figure has set.
+    pub kept: Vec<String>,
+}
+
+/// Returns a drive in which each parameter that one of its own figures has set is replaced by its
+/// family's value.
+pub fn left_out(model: &Model, all: &[(Model, Vec<Parameter>)]) -> Option<LeftOut> {
+    let (_, parameters) = all.iter().find(|(other, _)| other.name == model.name)?;
+    let mut sections = std::collections::BTreeMap::<&str, String>::new();
+    let (mut replaced, mut kept) = (Vec::new(), Vec::new());
+    for parameter in parameters.iter().filter(|it| !it.figures.is_empty()) {
+        let Some((value, from)) = family_value(model, parameter, all) else {
+            kept.push(parameter.key.clone());
+            continue;
+        };
+        let (section, name) = parameter.key.split_once('.')?;
+        let is_whole = parameter.value.parse::<u64>().is_ok();
+        let shown = if is_whole { format!("{value:.0}") } else { format!("{value:.4}") };
+        *sections.entry(section).or_default() += &format!("{name} = [{shown}, \"its family\"]\n");
+        replaced.push((parameter.key.clone(), parameter.value.clone(), value, from));
+    }
+    let mut text = format!("like = \"{}\"\ntitle = \"{}\"\n", model.name, model.title);
+    for (section, lines) in sections {
+        text += &format!("[{section}]\n{lines}");
+    }
+    let model = Model::parse(&model.name, &text).ok()?;
+    Some(LeftOut { model, replaced, kept })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quantities;
+
+    #[test]
+    fn quantities_are_numbers_with_the_unit_that_follows() {
+        for (source, expected) in [
+            ("derived from 31,000 writes a second at QD1 (hexus 49301)", vec![(31e3, "IOPS")]),
+            (
+                "chosen for 7 of 13 MB/s when used (AnandTech 2808)",
+                vec![(7.0, "MB/s"), (13.0, "MB/s")],
+            ),
+            ("derived from 30-40 MB/s random reads", vec![(30.0, "MB/s"), (40.0, "MB/s")]),
+            ("AnandTech 7173 p2: 3 GB", vec![(3.0, "GB")]),
+            ("xbitlabs intel-x25m_2: 20 packages of 4 GB", vec![(4.0, "GB")]),
+            ("specified 520 MB/s, within 1 %", vec![(520.0, "MB/s")]),
+            ("data sheet of MT29F2G08AA, 60 of them", vec![]),
+        ] {
+            let found = quantities(source);
+            assert_eq!(found, expected, "{source}");
+        }
+    }
+}
