@@ -41,8 +41,11 @@ fn pairs(count: u64) -> String {
     for pair in 0..count {
         let at = pair * 1_000_000;
         text += &format!("R,{},4096,{at},100000,sda,reader\n", pair % 10 * 4096);
-        text +=
-            &format!("WF,{},131072,{},100000,sda,writer\n", 1 << 30 | pair * 131_072, at + 50_000);
+        text += &format!(
+            "WF,{},131072,{},100000,sda,writer\n",
+            (1 << 30) + pair * 131_072,
+            at + 50_000
+        );
     }
     text + &format!("F,0,0,{},50000,sda,writer\n", count * 1_000_000)
 }

@@ -174,6 +174,7 @@ impl<'a> Writer<'a> {
             Form::Recording(recording) => recording.bytes(dropped),
         };
         write(self.into, &rest)?;
+        #[expect(clippy::disallowed_methods, reason = "it may be a buffer in front of a pipe")]
         self.into.flush().map_err(|error| failed(&error))?;
         Ok(self.converted)
     }

@@ -24,8 +24,17 @@ impl<W: Write> Packed<W> {
     /// # Errors
     /// Those of the writer below.
     pub fn finish(mut self) -> Result<W> {
-        self.flush()?;
+        self.end_part()?;
         Ok(self.into)
+    }
+
+    fn end_part(&mut self) -> Result<()> {
+        if !self.part.is_empty() {
+            let frame = compress_to_vec(&self.part[..], CompressionLevel::Fastest);
+            self.into.write_all(&frame)?;
+            self.part.clear();
+        }
+        Ok(())
     }
 }
 
@@ -34,18 +43,13 @@ impl<W: Write> Write for Packed<W> {
         let taken = bytes.len().min(PART_BYTES - self.part.len());
         self.part.extend_from_slice(&bytes[..taken]);
         if self.part.len() == PART_BYTES {
-            self.flush()?;
+            self.end_part()?;
         }
         Ok(taken)
     }
 
     /// Ends the current part.
     fn flush(&mut self) -> Result<()> {
-        if !self.part.is_empty() {
-            let frame = compress_to_vec(&self.part[..], CompressionLevel::Fastest);
-            self.into.write_all(&frame)?;
-            self.part.clear();
-        }
-        self.into.flush()
+        self.end_part()
     }
 }

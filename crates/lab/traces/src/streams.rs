@@ -38,7 +38,7 @@ mod tests {
         let mut found = 0;
         for step in 0..10 {
             for stream in 0..ENDS as u64 {
-                found += u64::from(streams.add(0, true, stream << 30 | step * 512, 512));
+                found += u64::from(streams.add(0, true, (stream << 30) + step * 512, 512));
             }
         }
         assert_eq!(found, 9 * ENDS as u64);
