@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 41] = [
+const ALLOWED: [(&str, &[&str]); 42] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
@@ -21,6 +21,7 @@ const ALLOWED: [(&str, &[&str]); 41] = [
     // Its example generates traces.
     ("policy", &["allocations", "lane"]),
     ("simulator", &["lane", "policy", "trace"]),
+    ("traces", &["lane", "simulator", "trace"]),
     ("cache", &["allocations", "lane", "block", "policy", "histogram", "hotlist", "packing"]),
     ("layers", &["allocations", "lane", "block", "trace"]),
     ("pool", &["allocations", "lane", "block", "layers"]),
@@ -142,6 +143,7 @@ const OVERDRIVE: &[&str] = &[
     "compare",
     "history",
     "trace",
+    "traces",
 ];
 const KILLTEST: &[&str] = &["lane", "block", "export", "nbd", "host", "ring", "holder"];
 const BENCHMARKS: &[&str] = &[

@@ -63,6 +63,9 @@ const NAMED: &[(&str, &str, Candidates)] = &[
     ("serve", "backing", backings),
     ("sim", "format", format_names),
     ("sim", "policy", policy_names),
+    ("trace convert", "format", format_names),
+    ("trace convert", "to", output_names),
+    ("trace info", "format", format_names),
     ("umount", "directory", mount_points),
     ("upgrade", "name", volume_names),
     ("volume clear-error", "name", volume_names),
@@ -184,6 +187,10 @@ fn names_and_settings(letters: &OsStr) -> Vec<CompletionCandidate> {
 
 fn format_names(letters: &OsStr) -> Vec<CompletionCandidate> {
     beginning(trace::Format::ALL.map(trace::Format::name), letters)
+}
+
+fn output_names(letters: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(traces::convert::Output::ALL.map(traces::convert::Output::name), letters)
 }
 
 fn policy_names(letters: &OsStr) -> Vec<CompletionCandidate> {

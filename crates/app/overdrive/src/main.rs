@@ -21,6 +21,7 @@ mod sim;
 mod supervisors;
 mod terminal;
 mod tools;
+mod trace;
 mod volumes;
 mod watch;
 mod words;
@@ -57,6 +58,7 @@ enum Command {
     Drive(drive::Arguments),
     Bench(Box<bench::Arguments>),
     Sim(sim::Arguments),
+    Trace(trace::Arguments),
     Pool(pool::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
@@ -119,6 +121,7 @@ fn main() -> ExitCode {
         Command::Drive(arguments) => drive::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::Trace(arguments) => trace::run(&arguments),
         Command::Pool(arguments) => pool::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),

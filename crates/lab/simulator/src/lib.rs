@@ -54,3 +54,4 @@ pub use outcome::{ClassAccesses, Counts, Hinted, Outcome, Run, Sampled, Tiered};
 pub use plan::{Plan, Watch};
 pub use run::run;
 pub use sample::{AUTO_BYTES, Rate, Sample, TRUSTED_SLOTS};
+pub use trace_file::TraceFile;

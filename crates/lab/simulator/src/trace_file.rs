@@ -8,27 +8,31 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::rc::Rc;
-use trace::{Access, Devices, Format, Notes, Reader, SAMPLE_BYTES, Undetected};
+use trace::recording::MAGIC;
+use trace::{Access, Devices, Format, Notes, Processes, Reader, SAMPLE_BYTES, Undetected};
 
 /// Bytes that are decompressed at a time.
 const PIECE_BYTES: usize = 1 << 17;
 
 /// A trace in a file.
-pub(crate) struct TraceFile {
+pub struct TraceFile {
     /// The prefix of messages: the file's name.
     place: String,
     compression: Compression,
     unpacked: Box<dyn Read>,
     seen: Rc<Seen>,
-    pub(crate) format: Format,
+    /// Its format.
+    pub format: Format,
     reader: Reader,
     piece: Vec<u8>,
     /// Bytes that were read to detect the format, and are not parsed yet.
     sample: Vec<u8>,
     /// Zeros after the compressed data.
     padding: Rc<Cell<u64>>,
-    /// Set at the end of the file.
-    pub(crate) notes: Option<Notes>,
+    /// The compressed data ends early, which is no error for a recording.
+    is_truncated: bool,
+    /// Notes on the trace; set at the end of the file.
+    pub notes: Option<Notes>,
 }
 
 /// State of the underlying file.
@@ -36,6 +40,8 @@ pub(crate) struct TraceFile {
 struct Seen {
     bytes: Cell<u64>,
     size: Cell<u64>,
+    /// The end of the file was read.
+    has_ended: Cell<bool>,
     /// A read has failed: a following error is not the content's.
     has_failed: Cell<bool>,
 }
@@ -49,6 +55,7 @@ impl Read for Watched {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let read = self.file.read(into);
         match &read {
+            Ok(0) => self.seen.has_ended.set(true),
             Ok(count) => self.seen.bytes.set(self.seen.bytes.get() + *count as u64),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => self.seen.has_failed.set(true),
@@ -59,7 +66,10 @@ impl Read for Watched {
 
 impl TraceFile {
     /// Opens a file of this format. None: detected from its content and name.
-    pub(crate) fn open(path: &Path, format: Option<Format>) -> Result<TraceFile, Error> {
+    ///
+    /// # Errors
+    /// The file cannot be read, is damaged, or is of no known format.
+    pub fn open(path: &Path, format: Option<Format>) -> Result<TraceFile, Error> {
         let place = path.display().to_string();
         let failed = |error| unreadable(&place, &error);
         let file = File::open(path).map_err(failed)?;
@@ -92,6 +102,7 @@ impl TraceFile {
             piece,
             sample: Vec::new(),
             padding,
+            is_truncated: false,
             notes: None,
         };
         file.format = match format {
@@ -130,6 +141,10 @@ impl TraceFile {
                 Err(error) if self.seen.has_failed.get() => {
                     return Err(unreadable(&self.place, &error));
                 }
+                Err(_) if self.may_be_cut() && self.seen.has_ended.get() => {
+                    self.is_truncated = true;
+                    return Ok(0);
+                }
                 Err(error) => {
                     let (kind, at) = (self.compression.name(), self.seen.bytes.get());
                     let what = match error.kind() {
@@ -145,17 +160,41 @@ impl TraceFile {
         }
     }
 
-    pub(crate) fn devices(&self) -> &Devices {
+    /// Whether this is a recording: it may be cut off, and is then read to its last complete block.
+    fn may_be_cut(&self) -> bool {
+        self.format == Format::Recording || self.sample.starts_with(&MAGIC)
+    }
+
+    /// Returns its path, for messages.
+    pub fn path(&self) -> &str {
+        &self.place
+    }
+
+    /// Returns the devices seen.
+    pub fn devices(&self) -> &Devices {
         self.reader.devices()
     }
 
+    /// Returns the processes seen.
+    pub fn processes(&self) -> &Processes {
+        self.reader.processes()
+    }
+
+    /// Returns the time when a recording began, in nanoseconds since 1970 (UTC). None: unknown.
+    pub fn begin_ns(&self) -> Option<u64> {
+        self.reader.begin_ns()
+    }
+
     /// Returns the share of the file that was read.
-    pub(crate) fn share(&self) -> f64 {
+    pub fn share(&self) -> f64 {
         (self.seen.bytes.get() as f64 / self.seen.size.get().max(1) as f64).min(1.0)
     }
 
     /// Reads the next requests, possibly none yet. Returns whether there may be more.
-    pub(crate) fn next(&mut self, into: &mut Vec<Access>) -> Result<bool, Error> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged: the message has the line or the byte.
+    pub fn next(&mut self, into: &mut Vec<Access>) -> Result<bool, Error> {
         into.clear();
         if self.notes.is_some() {
             return Ok(false);
@@ -165,7 +204,8 @@ impl TraceFile {
             match self.read_piece()? {
                 0 => self.reader.finish(into).map(|notes| {
                     let padding_bytes = self.padding.get();
-                    self.notes = Some(Notes { padding_bytes, ..notes });
+                    let is_cut = notes.is_cut || self.is_truncated;
+                    self.notes = Some(Notes { padding_bytes, is_cut, ..notes });
                 }),
                 count => self.reader.feed(&self.piece[..count], into),
             }

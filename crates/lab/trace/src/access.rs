@@ -1,5 +1,7 @@
 //! An access: one request of a trace, in bytes.
 
+use crate::event::Operation;
+
 /// Direction of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
@@ -24,6 +26,63 @@ pub struct Access {
     pub first_byte: u64,
     /// Number of bytes; 0 covers nothing.
     pub bytes: u64,
+    /// Facts that only some formats have.
+    pub details: Details,
+}
+
+/// Facts about a request that only some formats have.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Details {
+    /// The operation, if the format distinguishes more than directions.
+    pub operation: Option<Operation>,
+    /// Time from the arrival until it was answered, in nanoseconds.
+    pub took_ns: Option<u64>,
+    /// Time from the arrival until it was sent to the device, in nanoseconds.
+    pub sent_ns: Option<u64>,
+    /// Index of its process in [`Processes`](crate::Processes).
+    pub process: Option<u32>,
+    /// Marks of the request.
+    pub marks: Marks,
+}
+
+/// Marks of a request, as the kernel of a recorded device sets them. Bits.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Marks(pub u32);
+
+impl Marks {
+    /// A process waits for it.
+    pub const SYNC: u32 = 1;
+    /// It belongs to a file system's metadata.
+    pub const META: u32 = 1 << 1;
+    /// It reads ahead.
+    pub const AHEAD: u32 = 1 << 2;
+    /// The device is flushed before it.
+    pub const PREFLUSH: u32 = 1 << 3;
+    /// All known bits.
+    pub(crate) const ALL: u32 = (1 << 4) - 1;
+}
+
+impl Access {
+    /// Returns the operation. None: the format only shows that it is neither a read nor a write.
+    pub fn operation(&self) -> Option<Operation> {
+        self.details.operation.or(match self.direction {
+            Direction::Read => Some(Operation::Read),
+            Direction::Write => Some(Operation::Write { fua: false }),
+            Direction::Other => None,
+        })
+    }
+
+    /// Returns the access with this operation.
+    pub(crate) fn of(mut self, operation: Operation) -> Access {
+        self.details.operation = Some(operation);
+        self
+    }
+
+    /// Returns the access with the time until its answer.
+    pub(crate) fn took(mut self, ns: Option<u64>) -> Access {
+        self.details.took_ns = ns;
+        self
+    }
 }
 
 /// Maximum length of a read or write: 1 GiB. A longer one is a sign of damage, and would count as
@@ -84,6 +143,7 @@ impl Extent {
         if direction != Direction::Other && bytes > BYTES_MAX {
             return Err("the request is longer than 1 GiB");
         }
-        Ok(Access { time_ns, device, direction, first_byte, bytes })
+        let details = Details::default();
+        Ok(Access { time_ns, device, direction, first_byte, bytes, details })
     }
 }

@@ -7,7 +7,8 @@
 //! ```text
 //!   layers::Recorder --events--> recording::{header, block} --bytes--> a file
 //!   a file --bytes--> Trace::parse --events--> load::Replay
-//!   a file of any format --pieces--> Reader::feed --accesses--> simulator
+//!   a file of any format --pieces--> Reader::feed --accesses--> simulator, traces
+//!   accesses --> text::Csv, text::FioLog --> a file
 //! ```
 //!
 //! A [`Trace`] is in memory as a whole, and can be replayed. A [`Reader`] needs little memory, and
@@ -30,17 +31,20 @@ mod format;
 mod formats;
 mod malformed;
 mod parse;
+mod processes;
 mod reader;
 pub mod recording;
+pub mod text;
 mod trace;
 mod window;
 
-pub use access::{Access, BYTES_MAX, Direction, END_MAX};
+pub use access::{Access, BYTES_MAX, Details, Direction, END_MAX, Marks};
 pub use detect::{SAMPLE_BYTES, Undetected};
 pub use devices::{DEVICES_MAX, Devices};
 pub use event::{Event, Operation, WORDS};
 pub use format::Format;
 pub use malformed::Malformed;
+pub use processes::{PROCESSES_MAX, Processes};
 pub use reader::{LINE_MAX, Notes, Reader};
 pub use trace::Trace;
-pub use window::WINDOW;
+pub use window::{WINDOW, Window};

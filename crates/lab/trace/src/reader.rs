@@ -11,6 +11,7 @@ use crate::formats::{
     Found, ReadIs, alibaba, arc, csv, disksim, mqsim, msr, spc, ssdsim, tencent, vscsi,
 };
 use crate::malformed::Malformed;
+use crate::processes::Processes;
 use crate::window::Window;
 use alloc::format;
 use alloc::string::String;
@@ -28,6 +29,7 @@ pub const LINE_MAX: usize = 4096;
 pub struct Reader {
     form: Form,
     devices: Devices,
+    processes: Processes,
     /// For formats whose lines are not in the order of their times.
     window: Option<Window>,
 }
@@ -131,13 +133,29 @@ impl Reader {
             Format::ArcSectors => lines(Line::Arc(arc::Block::Sector)),
             Format::Csv => lines(Line::Csv),
         };
-        let is_unordered = matches!(format, Format::Blkparse | Format::BlkparseSent);
-        Reader { form, devices: Devices::default(), window: is_unordered.then(Window::default) }
+        // A recording is in the order of the answers.
+        let is_unordered =
+            matches!(format, Format::Blkparse | Format::BlkparseSent | Format::Recording);
+        let window = is_unordered.then(Window::default);
+        Reader { form, devices: Devices::default(), processes: Processes::default(), window }
     }
 
     /// Returns the devices so far.
     pub fn devices(&self) -> &Devices {
         &self.devices
+    }
+
+    /// Returns the processes seen.
+    pub fn processes(&self) -> &Processes {
+        &self.processes
+    }
+
+    /// Returns the time when a recording began, in nanoseconds since 1970 (UTC). None: unknown.
+    pub fn begin_ns(&self) -> Option<u64> {
+        match &self.form {
+            Form::Recording(recorded) => Some(recorded.begin_ns).filter(|begin| *begin > 0),
+            Form::Lines(_) | Form::Records(_) => None,
+        }
     }
 
     /// Parses the next bytes of the file, and appends the accesses that are complete.
@@ -146,11 +164,23 @@ impl Reader {
     /// The line or byte that is wrong, and the expected content. Accesses appended before stay; the
     /// reader must not be used after that.
     pub fn feed(&mut self, bytes: &[u8], into: &mut Vec<Access>) -> Result<(), Malformed> {
-        let Reader { form, devices, window } = self;
+        let Reader { form, devices, processes, window } = self;
         match form {
-            Form::Lines(lines) => lines.feed(bytes, devices, window, into),
+            Form::Lines(lines) => {
+                lines.feed(bytes, &mut Tables { devices, processes, window }, into)
+            }
             Form::Records(records) => records.feed(bytes, devices, into),
-            Form::Recording(recorded) => recorded.feed(bytes, devices, into),
+            Form::Recording(recorded) => {
+                let mut accesses = Vec::new();
+                let fed = recorded.feed(bytes, devices, processes, &mut accesses);
+                for access in accesses {
+                    match window {
+                        Some(window) => window.put(access, into),
+                        None => into.push(access),
+                    }
+                }
+                fed
+            }
         }
     }
 
@@ -160,9 +190,10 @@ impl Reader {
     /// It ends inside a line or a record that cannot be read.
     pub fn finish(&mut self, into: &mut Vec<Access>) -> Result<Notes, Malformed> {
         let mut notes = Notes::default();
-        match &mut self.form {
+        let Reader { form, devices, processes, window } = self;
+        match form {
             Form::Lines(lines) => {
-                lines.finish(&mut self.devices, &mut self.window, into)?;
+                lines.finish(&mut Tables { devices, processes, window }, into)?;
                 notes.skipped_lines = lines.skipped;
                 if let Line::Blkparse(state) = &lines.kind {
                     notes.merged = state.merged;
@@ -176,7 +207,7 @@ impl Reader {
                 (notes.is_cut, notes.dropped) = (recorded.finish()?, recorded.dropped);
             }
         }
-        if let Some(window) = &mut self.window {
+        if let Some(window) = window {
             window.finish(into);
             notes.late = window.late;
         }
@@ -184,22 +215,28 @@ impl Reader {
     }
 }
 
+/// The names and the window of a reader of lines.
+struct Tables<'a> {
+    devices: &'a mut Devices,
+    processes: &'a mut Processes,
+    window: &'a mut Option<Window>,
+}
+
 impl Lines {
     fn feed(
         &mut self,
         mut bytes: &[u8],
-        devices: &mut Devices,
-        window: &mut Option<Window>,
+        tables: &mut Tables<'_>,
         into: &mut Vec<Access>,
     ) -> Result<(), Malformed> {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
             if self.partial.is_empty() {
-                self.line(line, devices, window, into)?;
+                self.line(line, tables, into)?;
             } else {
                 self.keep(line)?;
                 let whole = core::mem::take(&mut self.partial);
-                self.line(&whole, devices, window, into)?;
+                self.line(&whole, tables, into)?;
                 self.partial = whole;
                 self.partial.clear();
             }
@@ -224,22 +261,16 @@ impl Lines {
         ))
     }
 
-    fn finish(
-        &mut self,
-        devices: &mut Devices,
-        window: &mut Option<Window>,
-        into: &mut Vec<Access>,
-    ) -> Result<(), Malformed> {
+    fn finish(&mut self, tables: &mut Tables<'_>, into: &mut Vec<Access>) -> Result<(), Malformed> {
         let last = core::mem::take(&mut self.partial);
-        if last.is_empty() { Ok(()) } else { self.line(&last, devices, window, into) }
+        if last.is_empty() { Ok(()) } else { self.line(&last, tables, into) }
     }
 
     #[inline]
     fn line(
         &mut self,
         line: &[u8],
-        devices: &mut Devices,
-        window: &mut Option<Window>,
+        tables: &mut Tables<'_>,
         into: &mut Vec<Access>,
     ) -> Result<(), Malformed> {
         if line.len() > LINE_MAX {
@@ -248,10 +279,10 @@ impl Lines {
         let marked = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| self.number == 0);
         let line = marked.unwrap_or(line).trim_ascii();
         if !line.is_empty() {
-            match self.kind.line(line, devices, window, into) {
+            match self.kind.line(line, tables, into) {
                 Ok(Some(access)) => {
                     self.may_head = false;
-                    match window {
+                    match tables.window {
                         Some(window) => window.put(access, into),
                         None => into.push(access),
                     }
@@ -277,13 +308,8 @@ fn wrong_line(number: u64, what: &str, line: &[u8]) -> Malformed {
 
 impl Line {
     #[inline]
-    fn line(
-        &mut self,
-        line: &[u8],
-        devices: &mut Devices,
-        window: &mut Option<Window>,
-        into: &mut Vec<Access>,
-    ) -> Found {
+    fn line(&mut self, line: &[u8], tables: &mut Tables<'_>, into: &mut Vec<Access>) -> Found {
+        let Tables { devices, processes, window } = tables;
         match self {
             Line::Columns(read_is) => ssdsim::line(line, *read_is, devices),
             Line::Milliseconds(read_is) => disksim::line(line, *read_is, devices),
@@ -293,14 +319,14 @@ impl Line {
             Line::Tencent => tencent::line(line, devices),
             Line::Spc => spc::line(line, devices),
             Line::Blkparse(state) => {
-                let (found, begins) = state.line(line, devices);
+                let (found, begins) = state.line(line, devices, processes);
                 if let Some(window) = window.as_mut().filter(|_| begins) {
                     window.begin_again(into);
                 }
                 found
             }
             Line::Arc(block) => arc::line(line, *block, devices),
-            Line::Csv => csv::line(line, devices),
+            Line::Csv => csv::line(line, devices, processes),
         }
     }
 

@@ -11,14 +11,14 @@ pub const WINDOW: usize = 1 << 16;
 
 /// The accesses in the window, oldest on top.
 #[derive(Default, Debug)]
-pub(crate) struct Window {
+pub struct Window {
     heap: BinaryHeap<Reverse<Waiting>>,
     /// Number of accesses received.
     count: u64,
     /// The latest time of the accesses passed on.
     passed_ns: u64,
     /// Number of accesses older than one passed on before.
-    pub(crate) late: u64,
+    pub late: u64,
 }
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Ord for Waiting {
 
 impl Window {
     /// Adds an access, and passes on the oldest if the window is full.
-    pub(crate) fn put(&mut self, access: Access, into: &mut Vec<Access>) {
+    pub fn put(&mut self, access: Access, into: &mut Vec<Access>) {
         if access.time_ns < self.passed_ns {
             self.late += 1;
         }
@@ -68,14 +68,14 @@ impl Window {
     }
 
     /// Passes on all.
-    pub(crate) fn finish(&mut self, into: &mut Vec<Access>) {
+    pub fn finish(&mut self, into: &mut Vec<Access>) {
         while !self.heap.is_empty() {
             self.let_go(into);
         }
     }
 
     /// Passes on all; the times of the following accesses start again.
-    pub(crate) fn begin_again(&mut self, into: &mut Vec<Access>) {
+    pub fn begin_again(&mut self, into: &mut Vec<Access>) {
         self.finish(into);
         self.passed_ns = 0;
     }
@@ -94,7 +94,9 @@ mod tests {
     use crate::Direction;
 
     fn at(time_ns: u64) -> Access {
-        Access { time_ns, device: 0, direction: Direction::Read, first_byte: time_ns, bytes: 1 }
+        let details = crate::Details::default();
+        let (device, direction, bytes) = (0, Direction::Read, 1);
+        Access { time_ns, device, direction, first_byte: time_ns, bytes, details }
     }
 
     #[test]

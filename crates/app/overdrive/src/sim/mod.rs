@@ -107,7 +107,7 @@ enum Count {
     Reads,
 }
 
-fn format(text: &str) -> Result<Format, String> {
+pub(crate) fn format(text: &str) -> Result<Format, String> {
     let known = Format::by_name(text);
     known.ok_or_else(|| match stack::near(text, Format::ALL.into_iter().map(Format::name)) {
         Some(near) => format!("there is no such format; did you mean '{near}'?"),
@@ -119,7 +119,7 @@ fn formats() -> String {
     Format::ALL.map(Format::name).join(", ")
 }
 
-fn format_help() -> String {
+pub(crate) fn format_help() -> String {
     format!("The trace's format, if it cannot be detected from its content: {}", formats())
 }
 
@@ -204,7 +204,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Err(Failure::new(Exit::Negative, message))
 }
 
-fn failure(error: Error) -> Failure {
+/// Returns the failure of a command that has read a trace.
+pub(crate) fn failure(error: Error) -> Failure {
     let exit = match &error {
         Error::Usage(_) => Exit::Usage,
         Error::NotFound(_) | Error::Interrupted => Exit::Negative,

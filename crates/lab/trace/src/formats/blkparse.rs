@@ -17,9 +17,11 @@
 //! counted. Events after them begin the next text, whose times start again.
 
 use super::Found;
-use crate::access::{Direction, Extent};
+use crate::access::{Access, Direction, Extent, Marks};
 use crate::devices::Devices;
+use crate::event::Operation;
 use crate::fields::{between_blanks, decimal, number};
+use crate::processes::Processes;
 
 const EXPECTED: &str = "not 'major,minor cpu sequence s process action RWBS sector + sectors'";
 
@@ -87,7 +89,12 @@ impl Blkparse {
     }
 
     /// Reads a line. The flag is true if an event begins the next of several joined texts.
-    pub(crate) fn line(&mut self, line: &[u8], devices: &mut Devices) -> (Found, bool) {
+    pub(crate) fn line(
+        &mut self,
+        line: &[u8],
+        devices: &mut Devices,
+        processes: &mut Processes,
+    ) -> (Found, bool) {
         let Some(head) = Head::of(line) else {
             if !is_statistics(line) {
                 return (Err(EXPECTED), false);
@@ -99,13 +106,15 @@ impl Blkparse {
         let begins = core::mem::take(&mut self.is_ended);
         self.joined += u64::from(begins);
         self.has_events = true;
-        (self.event(head, devices), begins)
+        (self.event(head, process_of(line), devices, processes), begins)
     }
 
     fn event<'a>(
         &mut self,
         mut head: Head<'a, impl Iterator<Item = &'a [u8]>>,
+        process: Option<&[u8]>,
         devices: &mut Devices,
+        processes: &mut Processes,
     ) -> Found {
         let wanted: &[u8] = if self.event == Event::Queued { b"Q" } else { b"D" };
         match head.fields.next().ok_or(EXPECTED)? {
@@ -122,16 +131,22 @@ impl Blkparse {
         let fields = &mut head.fields;
         let rwbs = fields.next().ok_or(EXPECTED)?;
         let device = devices.named(head.device)?;
+        let detailed = |mut access: Access| {
+            access.details.operation = operation(rwbs);
+            access.details.marks = marks(rwbs);
+            access.details.process = process.map(|name| processes.named(name));
+            Some(access)
+        };
         match fields.next().map(number) {
             Some(Some(sector)) => {
                 let is_plus = fields.next() == Some(b"+");
                 let sectors = fields.next().and_then(number).filter(|_| is_plus);
                 let extent = Extent::of_sectors(sector, sectors.ok_or(EXPECTED)?)?;
-                extent.access(head.time_ns, device, direction(rwbs)).map(Some)
+                extent.access(head.time_ns, device, direction(rwbs)).map(detailed)
             }
             // A flush: the name of the process follows its letters.
             _ if rwbs.starts_with(b"F") || rwbs == b"N" => {
-                Extent::of_bytes(0, 0)?.access(head.time_ns, device, Direction::Other).map(Some)
+                Extent::of_bytes(0, 0)?.access(head.time_ns, device, Direction::Other).map(detailed)
             }
             _ => Err(EXPECTED),
         }
@@ -175,6 +190,36 @@ fn is_process(line: &[u8]) -> bool {
     let numbers = &inside[open + 1..];
     let numbers = numbers.strip_suffix(b", ...").unwrap_or(numbers);
     line[..open].ends_with(b" ") && number(numbers).is_some()
+}
+
+/// Returns the name of the process at the end of an event, between brackets.
+fn process_of(line: &[u8]) -> Option<&[u8]> {
+    let inside = line.strip_suffix(b"]")?;
+    let open = inside.iter().position(|byte| *byte == b'[')?;
+    Some(&inside[open + 1..])
+}
+
+/// Returns the operation of these letters. None: neither data nor a flush nor a discard.
+fn operation(rwbs: &[u8]) -> Option<Operation> {
+    match direction(rwbs) {
+        Direction::Read => Some(Operation::Read),
+        // An F before the W is a flush of the device, one after it is FUA.
+        Direction::Write => {
+            let behind = rwbs.iter().skip_while(|letter| **letter != b'W');
+            Some(Operation::Write { fua: behind.copied().any(|letter| letter == b'F') })
+        }
+        Direction::Other if rwbs.contains(&b'D') => Some(Operation::Discard),
+        Direction::Other => rwbs.contains(&b'F').then_some(Operation::Flush),
+    }
+}
+
+/// Returns the marks of these letters.
+pub(crate) fn marks(rwbs: &[u8]) -> Marks {
+    let has = |letter: u8, bit: u32| if rwbs.contains(&letter) { bit } else { 0 };
+    let is_preflush = rwbs.first() == Some(&b'F') && rwbs.contains(&b'W');
+    let preflush = if is_preflush { Marks::PREFLUSH } else { 0 };
+    let letters = has(b'S', Marks::SYNC) | has(b'M', Marks::META) | has(b'A', Marks::AHEAD);
+    Marks(letters | preflush)
 }
 
 fn direction(rwbs: &[u8]) -> Direction {

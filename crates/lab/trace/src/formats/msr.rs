@@ -26,7 +26,7 @@ pub(crate) fn line(line: &[u8], devices: &mut Devices) -> Found {
     let time_ns = number(time).ok_or(EXPECTED)?;
     let time_ns = time_ns.checked_mul(100).ok_or("the time is out of range")?;
     number(disk).ok_or(EXPECTED)?;
-    number(response).ok_or(EXPECTED)?;
+    let took_ns = number(response).ok_or(EXPECTED)?.checked_mul(100);
     let extent = Extent::of_bytes(number(offset).ok_or(EXPECTED)?, number(bytes).ok_or(EXPECTED)?)?;
     // Host and disk are adjacent: between the first comma and the third.
     let mut commas = line.iter().enumerate().filter(|(_, byte)| **byte == b',');
@@ -35,5 +35,5 @@ pub(crate) fn line(line: &[u8], devices: &mut Devices) -> Found {
     let together = &line[before + 1..behind];
     let is_plain = together.len() == host.len() + 1 + disk.len();
     let device = if is_plain { devices.named(together)? } else { return Err(EXPECTED) };
-    extent.access(time_ns, device, direction).map(Some)
+    Ok(Some(extent.access(time_ns, device, direction)?.took(took_ns)))
 }

@@ -65,7 +65,9 @@ impl Version {
             Direction::Other => Extent::of_bytes(0, 0)?,
             _ => Extent::of_sector(long(16), bytes.into())?,
         };
-        extent.access(time_ns, devices.numbered(0)?, direction).map(Some)
+        let took_us = (self == Version::Two).then(|| long(32));
+        let took_ns = took_us.and_then(|us| us.checked_mul(1000));
+        Ok(Some(extent.access(time_ns, devices.numbered(0)?, direction)?.took(took_ns)))
     }
 }
 

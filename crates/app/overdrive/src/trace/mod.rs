@@ -1,0 +1,47 @@
+//! `overdrive trace`: recorded traces, their properties and their formats.
+
+mod convert;
+mod info;
+mod info_json;
+mod info_page;
+mod info_text;
+
+use clap::Subcommand;
+use simulator::Error;
+use stack::{Exit, Failure};
+use std::process::ExitCode;
+
+/// Show the properties of recorded traces, and convert them.
+///
+/// Examples:
+///   overdrive trace info week.csv.zst
+///   overdrive trace info vm.vscsi.xz --report vm.html
+///   overdrive trace convert vm.vscsi.xz vm.trace.zst
+///   overdrive trace convert vm.vscsi.xz vm.log --to fio-3
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Info(info::Options),
+    Convert(convert::Options),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    match &arguments.command {
+        Command::Info(options) => info::run(options),
+        Command::Convert(options) => convert::run(options),
+    }
+}
+
+/// Returns the failure of a command that has read a trace.
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::Interrupted => Failure::new(Exit::Negative, "interrupted before any request"),
+        error => crate::sim::failure(error),
+    }
+}

@@ -1,0 +1,22 @@
+//! Properties of a recorded trace, and its conversion to other formats (`overdrive trace`).
+//!
+//! ```text
+//!   simulator::TraceFile --accesses--> info::Study --> Info
+//!                        --accesses--> convert::convert --> a recording, CSV, a log for fio
+//! ```
+//!
+//! A trace of any length needs little memory: the count of the footprint, the reuse distances up to
+//! 4 GiB, and a window of requests.
+#![forbid(unsafe_code)]
+
+pub mod convert;
+mod depths;
+mod info;
+mod packed;
+mod sizes;
+mod streams;
+
+pub use depths::{DEPTHS, Depths};
+pub use info::{Amounts, Info, Named, REUSE_BYTES, Reuse, Study, study};
+pub use packed::Packed;
+pub use sizes::{SIZES, Sizes};
