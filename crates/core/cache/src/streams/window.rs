@@ -117,7 +117,7 @@ impl Window {
         let is_full = self.distance(stream) + self.piece_sectors(stream) > self.length;
         let is_short = self.length < SHORT.min(stream.sectors);
         if (is_full || is_short) && beyond(stream, stream.next, self.grown_at) == 0 {
-            // A shorter window leaves the backing idle, and each doubling takes one more round trip.
+            // A shorter window leaves the backing idle, and a doubling takes a round trip.
             let filling = under_way.min(stream.sectors.saturating_mul(FILLING_TIMES_READ));
             self.length = (self.length * 2).max(filling).min(most).max(self.length);
             self.grown_at = self.ahead;
