@@ -55,7 +55,7 @@ fn plot(plan: &Plan, outcome: &Outcome) -> Option<String> {
         let mut points: Vec<(f64, f64)> = runs.iter().map(point).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         points.dedup();
-        Curve { name: choice.name, points, is_bound: choice.what == What::Optimum }
+        Curve { name: choice.name, points, is_bound: choice.what == What::Optimum, colour: None }
     });
     let curves: Vec<Curve<'_>> = curves.collect();
     if curves.first().is_none_or(|curve| curve.points.len() < 2) {
