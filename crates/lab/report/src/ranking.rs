@@ -13,8 +13,9 @@ const LEFT: f64 = 190.0;
 const LONGEST: f64 = 378.0;
 const LINE: f64 = 13.0;
 const GAP: f64 = 5.0;
-/// Longest name that fits left of the bars.
-const NAME_MAX: usize = 27;
+/// Longest name that is shown whole, and longest one that fits left of the bars in bold letters.
+const NAME_MAX: usize = 30;
+const NAME_WIDE: usize = 24;
 
 /// A drive, or a run.
 #[derive(Clone, PartialEq, Debug)]
@@ -96,9 +97,14 @@ fn svg(title: &str, test: &str, entries: &[Entry]) -> String {
     for entry in entries {
         let height = LINE * entry.bars.len().max(1) as f64;
         let weight = if entry.is_own { " own" } else { "" };
+        // A browser narrows the letters of a longer name.
+        let narrowed = match entry.name.chars().count() > NAME_WIDE {
+            true => format!(" textLength=\"{}\" lengthAdjust=\"spacingAndGlyphs\"", LEFT - 10.0),
+            false => String::new(),
+        };
         _ = writeln!(
             svg,
-            "<text class=\"small{weight}\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            "<text class=\"small{weight}\"{narrowed} text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             LEFT - 6.0,
             top + height / 2.0 + 4.5,
             escaped(&shortened(&entry.name))

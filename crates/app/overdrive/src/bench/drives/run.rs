@@ -70,7 +70,7 @@ pub(super) fn all(
             if !suites::Watch::look(&mut watch, &stage, share) {
                 shared.is_stopped.store(true, Ordering::Relaxed);
             }
-            std::thread::sleep(LOOK);
+            std::thread::park_timeout(LOOK);
         }
     });
     watch.finish();
