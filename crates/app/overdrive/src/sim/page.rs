@@ -262,7 +262,11 @@ mod tests {
     fn the_page_needs_nothing_else_and_has_all_parts() {
         let (plan, outcome) = outcome(&NAMES, &MISSES);
         let page = page(&plan, &outcome);
-        assert_eq!(page.matches("<script").count(), 1, "the data, which is not run");
+        assert_eq!(
+            page.matches("<script").count(),
+            2,
+            "the data, and the script that saves charts"
+        );
         for needs in ["src=", "href=", "url(", "@import", "http"] {
             assert!(!page.contains(needs), "{needs}");
         }

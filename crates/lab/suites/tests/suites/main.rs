@@ -334,7 +334,7 @@ fn the_page_stands_alone_and_its_plots_are_those_of_the_reviews() {
     for outside in ["http:", "https:", "<link", "url(", " src=", "@import"] {
         assert!(!page.contains(outside), "{outside}");
     }
-    assert_eq!(page.matches("<script").count(), 1, "the data, which is not run");
+    assert_eq!(page.matches("<script").count(), 2, "the data, and the script that saves charts");
     assert!(!page.contains("NaN"));
     let raw = ::report::page::raw_data(&page).expect("the data");
     let raw: serde_json::Value = serde_json::from_str(raw).expect("an object");
