@@ -3,7 +3,7 @@ for (const figure of document.querySelectorAll("figure")) {
   if (!svg) continue;
   const caption = figure.querySelector("figcaption").textContent;
   const name = caption.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "chart";
-  const NS = "http://www.w3.org/2000/svg";
+  const NS = svg.namespaceURI;
   const STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity",
     "font-size", "font-weight", "font-family", "visibility"];
   const copy = from => {
