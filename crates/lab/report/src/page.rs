@@ -31,7 +31,7 @@ const SCRIPT: &str = include_str!("script.js");
 /// The page loads nothing, and runs nothing but the script with this digest, which is printed by
 /// `openssl dgst -sha256 -binary script.js | base64`. A browser reports a wrong one as an error.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
-                      script-src 'sha256-0zY2++Fj1ORBMmLfT8aFelP3hMcQw0Qu8BkS6uW6XeY='";
+                      script-src 'sha256-MJC76EkVI3rolmp/l9ssN8FgbMzlVKwiTR6ERApckUk='";
 
 impl Page<'_> {
     /// Returns the page as the contents of a file.

@@ -49,13 +49,13 @@ for (const figure of document.querySelectorAll("figure")) {
     whole.append(head, inner);
     return { text: new XMLSerializer().serializeToString(whole), width, height };
   };
-  const save = (url, kind) => {
+  const save = (data_link, kind) => {
     const link = document.createElement("a");
-    link.href = url;
+    link.href = data_link;
     link.download = name + "." + kind;
     link.click();
   };
-  const url = text => "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
+  const data_link = text => "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
   const png = ({ text, width, height }) => {
     const image = new Image();
     image.onload = () => {
@@ -64,11 +64,11 @@ for (const figure of document.querySelectorAll("figure")) {
       canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
       save(canvas.toDataURL("image/png"), "png");
     };
-    image.src = url(text);
+    image.src = data_link(text);
   };
   let row = figure.querySelector(".save");
   if (!row) figure.append(row = Object.assign(document.createElement("p"), { className: "save" }));
-  for (const [kind, act] of [["SVG", () => save(url(drawing().text), "svg")], ["PNG", () => png(drawing())]]) {
+  for (const [kind, act] of [["SVG", () => save(data_link(drawing().text), "svg")], ["PNG", () => png(drawing())]]) {
     const button = Object.assign(document.createElement("button"), { type: "button", textContent: kind, onclick: act });
     button.setAttribute("aria-label", kind + " of " + caption);
     row.append(button);
