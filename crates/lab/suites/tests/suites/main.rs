@@ -370,7 +370,7 @@ fn what_was_published_stands_beside_what_was_modelled() {
         ">22769</td>",
         ">43.5</td>",
         "published: for 60 s",
-        "class=\"published\"",
+        "aria-label=\"Published and modelled\"",
         "class=\"put\"",
     ] {
         assert!(page.contains(part), "{part}");
