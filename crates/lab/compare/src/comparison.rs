@@ -128,7 +128,7 @@ fn names(runs: &[Run]) -> Vec<String> {
         |run| run.title().to_owned(),
         |run| run.cache_text(),
         |run| format!("{} % spare", run.spare_percent),
-        |run| run.suite.clone(),
+        |run| run.suite_title().to_owned(),
     ];
     let differs = |part: &fn(&Run) -> String| runs.iter().any(|run| part(run) != part(&runs[0]));
     let parts: Vec<_> = parts.into_iter().filter(differs).collect();
@@ -244,8 +244,9 @@ fn percent(difference: f64, of: f64) -> Option<f64> {
 /// Returns the circumstances that are not the same in all runs.
 fn circumstances(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
     type Circumstance = (&'static str, fn(&Run) -> String);
-    let all: [Circumstance; 17] = [
-        ("suite", |run| run.suite.clone()),
+    let all: [Circumstance; 18] = [
+        ("suite", |run| run.suite_title().to_owned()),
+        ("date", |run| report::circumstances::date(&run.at)),
         ("target", |run| run.target.clone()),
         ("drive", |run| run.title().to_owned()),
         ("cache", Run::cache_text),
@@ -280,6 +281,7 @@ fn shortened(run: &Run) -> String {
 fn facts_text<'a>(facts: impl IntoIterator<Item = (&'a String, &'a Value)>) -> String {
     let fact = |(name, value): (&String, &Value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let (name, value) = report::circumstances::in_words(name, &value);
         crate::saved::printable(&format!("{name} {value}"))
     };
     facts.into_iter().map(fact).collect::<Vec<_>>().join(", ")

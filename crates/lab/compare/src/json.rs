@@ -1,9 +1,10 @@
 //! A comparison as one JSON object, `overdrive.bench.compare/1`. Keys are only ever added.
 
-use crate::comparison::{Against, Cell, Comparison, Line};
+use crate::comparison::{Against, Cell, Comparison, Line, letter};
 use crate::method::method;
 use crate::saved::Run;
 use crate::statistics::LEVEL_PERCENT;
+use crate::winner::{best, verdict};
 use serde_json::{Map, Value, json};
 
 pub(crate) const SCHEMA: &str = "overdrive.bench.compare/1";
@@ -19,6 +20,7 @@ pub fn json(comparison: &Comparison) -> Value {
         "level_percent": LEVEL_PERCENT,
         "runs": runs.map(|(run, name)| self::run(run, name)).collect::<Vec<_>>(),
         "not_the_same": circumstances,
+        "winner": verdict(comparison),
         "lines": comparison.lines.iter().map(line).collect::<Vec<_>>(),
         "method": method(comparison),
     })
@@ -35,6 +37,7 @@ fn line(line: &Line) -> Value {
     json!({
         "test": line.test,
         "unit": line.unit,
+        "best": best(line).map(|run| letter(run).to_string()),
         "values": line.cells.iter().map(|it| it.as_ref().map(cell)).collect::<Vec<_>>(),
         "against_first": line.against.iter().map(against).collect::<Vec<_>>(),
     })

@@ -30,6 +30,7 @@ mod page;
 mod saved;
 mod statistics;
 mod text;
+mod winner;
 
 pub use comparison::{Against, Comparison, Line, Verdict};
 pub use json::json;

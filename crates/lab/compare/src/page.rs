@@ -1,28 +1,26 @@
 //! A comparison as one self-contained HTML page.
 
-use crate::comparison::{Comparison, Verdict, letter};
+use crate::comparison::{Cell, Comparison, Line, Verdict, letter};
 use crate::json::SCHEMA;
 use crate::method::method;
-use crate::saved::{Row, Series};
+use crate::saved::{Row, Run, Series};
 use crate::text::{heads, rows};
-use report::bars::{Bar, Test, bars};
+use crate::winner::{is_judged, verdict};
+use report::bars::Bar;
 use report::chart::{self, Distribution, Sequence};
+use report::circumstances;
+use report::heatmap::Matrix;
+use report::matrix_names;
 use report::names;
 use report::page::{Page, facts, section, side_by_side};
 use report::plot::escaped;
-use std::fmt::Write;
+use report::ranking::{Entry, is_lower_better, ranking};
+use report::table::{Head, TableCell};
 
-/// Most tests of one plot; more would be unreadable.
-const BARS_MAX: usize = 40;
+/// Maximum number of charts of a single test; the table has all.
+const CHARTS_MAX: usize = 40;
 const DISTRIBUTIONS_MAX: usize = 6;
 const LATENCIES_MAX: usize = 4;
-
-const STYLE: &str = "\
-.compared td:nth-child(1), .compared th:nth-child(1), .compared td:nth-child(2),
-.compared td:nth-child(3n+6) { text-align: left; } .compared .more, .compared .less { font-weight: 600; }
-.compared .noise, .compared .none { color: var(--soft); }
-.beside th, .beside td { text-align: left; white-space: normal; min-width: 9rem; }
-";
 
 /// Returns the page.
 pub fn page(comparison: &Comparison) -> String {
@@ -36,10 +34,10 @@ pub fn page(comparison: &Comparison) -> String {
     parts += &section("Method", &(paragraphs + &facts(&places(comparison))));
     let raw = crate::json(comparison);
     let page = Page {
-        title: &format!("{} results compared", comparison.runs.len()),
-        sub: &comparison.names.join("; "),
-        verdict: &verdict(comparison),
-        style: STYLE,
+        title: &title(comparison),
+        sub: &origins(comparison),
+        verdict: &verdict(comparison).join("\n"),
+        style: "",
         parts: &parts,
         schema: SCHEMA,
         raw: &serde_json::to_string_pretty(&raw).unwrap_or_default(),
@@ -47,33 +45,38 @@ pub fn page(comparison: &Comparison) -> String {
     page.html()
 }
 
-/// Counts the verdicts, one line for each run.
-fn verdict(comparison: &Comparison) -> String {
-    let line = |number: usize| {
-        let count = |verdict| {
-            let lines = comparison.lines.iter();
-            lines.filter(|line| line.against[number - 1].verdict == verdict).count()
-        };
-        format!(
-            "{} against A: {} figures more, {} less, {} noise, {} without an interval.",
-            letter(number),
-            count(Verdict::More),
-            count(Verdict::Less),
-            count(Verdict::Noise),
-            count(Verdict::NoInterval)
-        )
-    };
-    (1..comparison.runs.len()).map(line).collect::<Vec<_>>().join("\n")
+/// Names the suite, if all runs are of one.
+fn title(comparison: &Comparison) -> String {
+    let suite = comparison.runs[0].suite_title();
+    let count = comparison.runs.len();
+    match comparison.runs.iter().all(|run| run.suite_title() == suite) {
+        true => format!("{suite}: {count} results compared"),
+        false => format!("{count} results compared"),
+    }
 }
 
-/// Plots values over sizes or depths as curves, and the others as bars.
+/// Returns the names of the runs, with their dates.
+fn origins(comparison: &Comparison) -> String {
+    let runs = comparison.names.iter().zip(&comparison.runs);
+    let origin = |(name, run): (&String, &Run)| match run.at.as_str() {
+        "" => name.clone(),
+        at => format!("{name}, {}", circumstances::date(at)),
+    };
+    runs.map(origin).collect::<Vec<_>>().join("; ")
+}
+
+/// Draws matrices as heat maps, values over sizes or depths as curves, and each other test as a
+/// chart of its own, best run first: figures of different kinds never share an axis.
 fn values(comparison: &Comparison) -> Vec<String> {
     let mut units: Vec<&str> = comparison.lines.iter().map(|line| line.unit.as_str()).collect();
     units.sort_unstable();
     units.dedup();
     let mut figures = Vec::new();
+    let mut ranked = Vec::new();
     for unit in units {
         let of_unit: Vec<_> = comparison.lines.iter().filter(|line| line.unit == unit).collect();
+        let (matrices, of_unit) = matrices(comparison, unit, of_unit);
+        figures.extend(matrices);
         let mut points = Vec::new();
         for line in &of_unit {
             for (cell, name) in line.cells.iter().zip(&comparison.names) {
@@ -85,22 +88,56 @@ fn values(comparison: &Comparison) -> Vec<String> {
         let (curves, left) = names::curves(&points, unit);
         let left: Vec<&str> = left.into_iter().map(|number| points[number].1).collect();
         figures.extend(curves);
-        let tests =
-            of_unit.iter().filter(|line| left.contains(&line.test.as_str())).map(|line| Test {
-                name: line.test.clone(),
-                bars: line.cells.iter().map(|cell| cell.as_ref().map(bar)).collect(),
-                published: None,
-            });
-        let tests: Vec<Test> = tests.take(BARS_MAX).collect();
-        if !tests.is_empty() {
-            figures.push(bars("By test", unit, &comparison.names, &tests));
-        }
+        let of = of_unit.iter().filter(|line| left.contains(&line.test.as_str()));
+        ranked.extend(
+            of.map(|line| (*line, ranking(&line.test, unit, &[], &entries(comparison, line)))),
+        );
     }
+    // In the order of the tests, not of their units.
+    let position = |line: &Line| comparison.lines.iter().position(|known| known.test == line.test);
+    ranked.sort_by_key(|(line, _)| position(line));
+    figures.extend(ranked.into_iter().take(CHARTS_MAX).map(|(_, chart)| chart));
     figures
 }
 
-fn bar(cell: &crate::comparison::Cell) -> Bar {
-    Bar { value: cell.value, interval: cell.estimate.map(|estimate| estimate.interval()) }
+/// Returns a test's values as entries of a chart. The first run, with which the others are
+/// compared, is marked.
+fn entries(comparison: &Comparison, line: &Line) -> Vec<Entry> {
+    let cells = line.cells.iter().zip(&comparison.names).enumerate();
+    let entry = |(number, (cell, name)): (usize, (&Option<Cell>, &String))| {
+        let cell = cell.as_ref()?;
+        let interval = cell.estimate.map(|estimate| estimate.interval());
+        let bars = vec![Some(Bar { value: cell.value, interval })];
+        Some(Entry { name: name.clone(), bars, is_own: number == 0 })
+    };
+    cells.filter_map(entry).collect()
+}
+
+/// Returns a heat map of each run's matrices, and the lines that belong in none.
+fn matrices<'a>(
+    comparison: &Comparison,
+    unit: &str,
+    lines: Vec<&'a Line>,
+) -> (Vec<String>, Vec<&'a Line>) {
+    let mut figures = Vec::new();
+    let mut used = vec![false; lines.len()];
+    for (run, name) in comparison.names.iter().enumerate() {
+        let of: Vec<usize> =
+            (0..lines.len()).filter(|at| lines[*at].cells[run].is_some()).collect();
+        let value = |at: &usize| {
+            let value = lines[*at].cells[run].as_ref().map_or(0.0, |cell| cell.value);
+            (lines[*at].test.as_str(), value)
+        };
+        let (found, left) = matrix_names::matrices(&of.iter().map(value).collect::<Vec<_>>(), unit);
+        for matrix in found {
+            let title = format!("{name}: {}", matrix.title);
+            figures.push(Matrix { title, ..matrix }.figure());
+        }
+        let taken = (0..of.len()).filter(|index| !left.contains(index));
+        taken.for_each(|index| used[of[index]] = true);
+    }
+    let rest = lines.iter().zip(&used).filter(|(_, used)| !**used).map(|(line, _)| *line);
+    (figures, rest.collect())
 }
 
 /// Plots series of the same name together, with the names of their runs.
@@ -163,6 +200,8 @@ fn service_times(comparison: &Comparison) -> Vec<String> {
         let found: Vec<Distribution<'_>> = found.collect();
         if found.len() > 1 && drawn < DISTRIBUTIONS_MAX {
             drawn += 1;
+            let percentiles: Vec<_> = found.iter().map(Distribution::percentiles).collect();
+            figures.push(chart::percentiles(&line.test, &percentiles));
             figures.extend(chart::service_times(&line.test, &found));
         }
     }
@@ -170,22 +209,36 @@ fn service_times(comparison: &Comparison) -> Vec<String> {
 }
 
 fn table(comparison: &Comparison) -> String {
-    let mut table = "<div class=\"wide\"><table class=\"compared\">\n<tr>".to_owned();
-    heads(comparison).iter().for_each(|head| _ = write!(table, "<th>{head}</th>"));
-    table.push_str("</tr>\n");
-    for row in rows(comparison) {
-        table.push_str("<tr>");
-        for (column, cell) in row.iter().enumerate() {
-            let class = match (column > 2 && column % 3 == 2, cell.as_str()) {
-                (true, "more" | "less" | "noise") => format!(" class=\"{cell}\""),
-                (true, _) => " class=\"none\"".to_owned(),
-                (false, _) => String::new(),
-            };
-            _ = write!(table, "<td{class}>{}</td>", escaped(cell));
-        }
-        table.push_str("</tr>\n");
+    let heads = heads(comparison);
+    let is_verdict = |column: usize| column > 2 && column % 3 == 2;
+    let head =
+        |(column, name): (usize, &'_ String)| (column < 2 || is_verdict(column), name.clone());
+    let heads: Vec<(bool, String)> = heads.iter().enumerate().map(head).collect();
+    let heads: Vec<Head<'_>> =
+        heads.iter().map(|(is_text, name)| Head { name, is_text: *is_text }).collect();
+    let cells = |(line, row): (&Line, Vec<String>)| -> Vec<TableCell> {
+        let cell = |(column, text): (usize, String)| {
+            let against = (column >= 3).then(|| line.against.get((column - 3) / 3)).flatten();
+            let class = against.filter(|_| is_verdict(column)).map_or("", |it| class(line, it));
+            TableCell::marked(text, class)
+        };
+        row.into_iter().enumerate().map(cell).collect()
+    };
+    let rows: Vec<Vec<TableCell>> =
+        comparison.lines.iter().zip(rows(comparison)).map(cells).collect();
+    report::table::table("Figures", &heads, &rows)
+}
+
+/// Returns the class of a verdict: whether the run is better than the first.
+fn class(line: &Line, against: &crate::Against) -> &'static str {
+    let is_less_better = is_lower_better(&line.unit);
+    match against.verdict {
+        Verdict::More | Verdict::Less if !is_judged(line) => "",
+        Verdict::More if is_less_better => "worse",
+        Verdict::Less if !is_less_better => "worse",
+        Verdict::More | Verdict::Less => "better",
+        Verdict::Noise | Verdict::NoInterval | Verdict::Missing => "unsure",
     }
-    table + "</table></div>\n"
 }
 
 /// Returns a table of the other differences; empty if there are none.
@@ -193,16 +246,14 @@ fn circumstances(comparison: &Comparison) -> String {
     if comparison.circumstances.is_empty() {
         return String::new();
     }
-    let mut table = "<div class=\"wide\"><table class=\"beside\">\n<tr><th></th>".to_owned();
-    let letters = (0..comparison.runs.len()).map(letter);
-    letters.for_each(|letter| _ = write!(table, "<th>{letter}</th>"));
-    table.push_str("</tr>\n");
-    for (name, each) in &comparison.circumstances {
-        _ = write!(table, "<tr><th>{name}</th>");
-        each.iter().for_each(|value| _ = write!(table, "<td>{}</td>", escaped(value)));
-        table.push_str("</tr>\n");
-    }
-    table + "</table></div>\n"
+    let letters: Vec<String> =
+        (0..comparison.runs.len()).map(|run| letter(run).to_string()).collect();
+    let heads = std::iter::once("circumstance").chain(letters.iter().map(String::as_str));
+    let heads: Vec<Head<'_>> = heads.map(Head::text).collect();
+    let rows = comparison.circumstances.iter().map(|(name, each)| {
+        std::iter::once((*name).into()).chain(each.iter().map(|it| it.as_str().into())).collect()
+    });
+    report::table::table("Not the same in all", &heads, &rows.collect::<Vec<Vec<TableCell>>>())
 }
 
 /// Returns the source and the command of each run.
@@ -241,15 +292,15 @@ mod tests {
             read(place, &text).expect("a sound result").remove(0)
         };
         let page = page(&Comparison::new(vec![run("a", 3), run("b", 5)]).expect("alike"));
-        // Curves, bars, three of consistency, one by position, one of latency, two of service
-        // times.
-        assert_eq!(page.matches("<figure>").count(), 9);
+        // Curves, a chart of one test, three of consistency, one by position, one of latency, and
+        // three of service times.
+        assert_eq!(page.matches("<figure>").count(), 10);
         let both = "</svg>B: &lt;b&gt;";
-        assert_eq!(page.matches(both).count(), 9, "{page}");
+        assert_eq!(page.matches(both).count(), 9, "all but the chart of one test: {page}");
         assert!(
-            page.contains("class=\"whisker\"") && page.contains("<td class=\"noise\">noise</td>")
+            page.contains("class=\"whisker\"") && page.contains("class=\"text unsure\">noise</td>")
         );
-        assert_eq!(page.matches("<script").count(), 1);
+        assert_eq!(page.matches("<script").count(), 2);
         assert!(!page.contains("NaN") && !page.contains("inf"));
     }
 

@@ -14,6 +14,12 @@ pub struct Run {
     schema: String,
     /// The suite.
     pub suite: String,
+    /// The suite's name in full. Older results do not have it.
+    #[serde(default)]
+    pub(crate) suite_title: String,
+    /// When it was measured, in real time, or saved.
+    #[serde(default)]
+    pub(crate) at: String,
     /// The target as given on the command line.
     pub target: String,
     #[serde(default)]
@@ -182,6 +188,7 @@ impl Run {
     fn clean(&mut self) {
         let texts = [&mut self.suite, &mut self.target, &mut self.time, &mut self.state];
         let texts = texts.into_iter().chain([&mut self.preparation, &mut self.drive.title]);
+        let texts = texts.chain([&mut self.suite_title, &mut self.at]);
         let rows = self.rows.iter_mut();
         let rows = rows.flat_map(|row| [&mut row.test, &mut row.unit, &mut row.prepared]);
         let series =
@@ -192,6 +199,11 @@ impl Run {
     /// Returns the name of the drive.
     pub(crate) fn title(&self) -> &str {
         if self.drive.title.is_empty() { &self.target } else { &self.drive.title }
+    }
+
+    /// Returns the suite's name in full.
+    pub(crate) fn suite_title(&self) -> &str {
+        if self.suite_title.is_empty() { &self.suite } else { &self.suite_title }
     }
 
     /// Describes the cache: its size, or that there was none.

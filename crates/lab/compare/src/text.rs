@@ -2,17 +2,26 @@
 
 use crate::comparison::{Against, Cell, Comparison, letter};
 use crate::method::method;
+use crate::winner::verdict;
 use block::printable;
 use report::terminal::{Column, Fit, Line, Span, Table, Text, fits, sentence_width};
 use report::words::figure;
 
+/// Widest text: wider tables do not fit most windows, nor a mail.
+const WIDTH_MAX: usize = 100;
+
 /// Formats the names of the runs, their other differences, the figures, and the method, in lines
-/// that fit this width.
+/// that fit this width, and are at most 100 columns wide.
 pub fn text(comparison: &Comparison, width: Option<usize>) -> Text {
+    let width = Some(width.unwrap_or(WIDTH_MAX).min(WIDTH_MAX));
     let mut text = Text::default();
     for (name, run) in comparison.names.iter().zip(&comparison.runs) {
         let line = format!("{name} ({})", run.place);
         text.extend(Line::from(&*printable(&line)).wrapped(sentence_width(width), 2));
+    }
+    text.push("");
+    for sentence in verdict(comparison) {
+        text.extend(Line::from(&*printable(&sentence)).wrapped(sentence_width(width), 0));
     }
     if !comparison.circumstances.is_empty() {
         text.extend([Line::default(), Line::heading("Not the same:")]);
@@ -35,12 +44,12 @@ pub fn text(comparison: &Comparison, width: Option<usize>) -> Text {
 
 /// Returns the heads of the table's columns.
 pub(crate) fn heads(comparison: &Comparison) -> Vec<String> {
-    let mut heads = vec!["test".to_owned(), String::new(), "A".to_owned()];
+    let mut heads = vec!["test".to_owned(), "unit".to_owned(), "A".to_owned()];
     for number in 1..comparison.runs.len() {
         heads.extend([
             letter(number).to_string(),
             format!("{} against A", letter(number)),
-            String::new(),
+            "verdict".to_owned(),
         ]);
     }
     heads

@@ -13,6 +13,9 @@ pub enum Scale {
     Depths,
     /// By their logarithms: times in nanoseconds, with powers of ten.
     Times,
+    /// Percentiles: the share above each, by its logarithm. A value is the number of nines: 1 is
+    /// the 90th percentile, 2 the 99th.
+    Nines,
 }
 
 /// An axis from `low` to `high`.
@@ -62,6 +65,11 @@ impl Axis {
         Axis { low, high: 100.0, scale: Scale::Decades }
     }
 
+    /// Returns an axis of percentiles from 0 to this number of nines.
+    pub fn nines(most: f64) -> Axis {
+        Axis { low: 0.0, high: most.max(1.0), scale: Scale::Nines }
+    }
+
     /// Returns whole powers of two around these numbers.
     pub fn depths(values: impl Iterator<Item = f64>) -> Axis {
         Axis { scale: Scale::Depths, ..Axis::doublings(values) }
@@ -101,7 +109,7 @@ impl Axis {
 
     /// Returns the position of a value between the ends: 0 to 1 for values between them.
     pub fn position(&self, value: f64) -> f64 {
-        if self.scale != Scale::Linear {
+        if !matches!(self.scale, Scale::Linear | Scale::Nines) {
             let (low, high) = (self.low.log10(), self.high.log10());
             return (value.max(self.low).log10() - low) / (high - low);
         }
@@ -124,6 +132,12 @@ impl Axis {
             });
             return all.filter(|tick| *tick <= self.high * 1.001).collect();
         }
+        if self.scale == Scale::Nines {
+            let whole = (0..=self.high as u32).map(f64::from);
+            let mut ticks: Vec<f64> = whole.chain([nines(0.5)]).collect();
+            ticks.sort_by(f64::total_cmp);
+            return ticks;
+        }
         let step = step_of(self.high - self.low);
         // A tick that misses an end by rounding counts as on it.
         let first = (self.low / step - 1e-9).ceil() as i64;
@@ -136,6 +150,7 @@ impl Axis {
         match self.scale {
             Scale::Doublings => return size(tick),
             Scale::Times => return time(tick),
+            Scale::Nines => return percentile(tick),
             Scale::Linear | Scale::Decades | Scale::Depths => {}
         }
         // Ticks closer than a hundredth need more digits to differ.
@@ -145,6 +160,49 @@ impl Axis {
             false => word(tick),
         }
     }
+}
+
+impl Axis {
+    /// Returns the text of any of its values.
+    pub fn value(&self, value: f64) -> String {
+        match self.scale {
+            Scale::Doublings => crate::circumstances::size(value.max(0.0) as u64),
+            Scale::Times => crate::words::time(value),
+            Scale::Nines => format!("{} %", percentile(value)),
+            Scale::Depths => word(value),
+            Scale::Linear | Scale::Decades => crate::words::figure(value),
+        }
+    }
+}
+
+impl Axis {
+    /// Returns the name of its quantity, and its values' unit, for a program.
+    pub(crate) fn head(&self, name: &str) -> String {
+        match self.scale {
+            Scale::Times => format!("{name}, ns"),
+            Scale::Doublings => format!("{name}, bytes"),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// Returns the text of a value for a program.
+    pub(crate) fn plain(&self, value: f64) -> String {
+        match self.scale {
+            Scale::Nines => percentile(value),
+            _ => crate::figure::plain(value),
+        }
+    }
+}
+
+/// Returns the number of nines of a quantile: 1 for 0.9.
+pub fn nines(quantile: f64) -> f64 {
+    -(1.0 - quantile).max(1e-9).log10() + 0.0
+}
+
+/// Formats the percentile with this number of nines: `99.9`.
+fn percentile(nines: f64) -> String {
+    let digits = (nines - 2.0).ceil().clamp(0.0, 7.0) as usize;
+    format!("{:.digits$}", 100.0 - 100.0 * 10f64.powf(-nines))
 }
 
 /// Maximum number of ticks of an axis of sizes, not counting the first.
@@ -244,6 +302,10 @@ mod tests {
             assert!(axis.low <= same && same <= axis.high && axis.low < axis.high, "{axis:?}");
         }
         assert_eq!(Axis::around([0.1, 0.7].into_iter()).low, 0.0);
+        let nines = Axis::nines(4.0);
+        let words: Vec<String> = nines.ticks().iter().map(|tick| nines.word(*tick)).collect();
+        assert_eq!(words, ["0", "50", "90", "99", "99.9", "99.99"]);
+        assert_eq!((nines.position(2.0), nines.value(3.0)), (0.5, "99.9 %".into()));
         for most in [0.0, 0.3, 1.0, 999.0, 1e12] {
             let axis = Axis::linear([most].into_iter());
             assert!((3..12).contains(&axis.ticks().len()), "{most}: {:?}", axis.ticks());

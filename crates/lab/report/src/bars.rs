@@ -1,5 +1,7 @@
 //! Bars with their figures: a few values for each of many tests.
 
+use crate::direction::{Direction, UNDIRECTED, direction};
+use crate::figure::{Csv, Figure, plain};
 use crate::plot::{COLOURS, escaped, key};
 use crate::words::figure;
 use std::fmt::Write;
@@ -32,22 +34,67 @@ pub struct Test {
 }
 
 /// Returns bars of one unit on one scale, as an element of a page. `names` are the names of a
-/// test's values; a single name is not shown.
+/// test's values, each with its own colour. A single name is not shown: then the colour is that of
+/// the test's direction.
 pub fn bars(title: &str, unit: &str, names: &[String], tests: &[Test]) -> String {
-    let title = escaped(&format!("{title}, {unit}"));
+    draw_all(title, unit, names, tests, names.len() <= 1)
+}
+
+/// Returns bars of tests in several states of a drive, such as fresh and used: the colour is that
+/// of the test's direction, and later states are paler.
+pub fn bars_of_states(title: &str, unit: &str, states: &[String], tests: &[Test]) -> String {
+    draw_all(title, unit, states, tests, true)
+}
+
+fn draw_all(
+    title: &str,
+    unit: &str,
+    names: &[String],
+    tests: &[Test],
+    is_by_direction: bool,
+) -> String {
+    let title = format!("{title}, {unit}");
     let most = tests.iter().flat_map(ends).fold(1e-9, f64::max);
     let height = |test: &Test| NAME + ROW * test.bars.len() as f64 + GAP;
     let mut svg = String::new();
     let mut top = 0.0;
     for test in tests {
-        drawn(&mut svg, test, top, LONGEST / most);
+        drawn(&mut svg, test, top, LONGEST / most, is_by_direction);
         top += height(test);
     }
-    format!(
-        "<figure>\n<figcaption>{title}</figcaption>\n{}\
-         <svg viewBox=\"0 0 {WIDTH} {top:.0}\" role=\"img\" aria-label=\"{title}\">\n{svg}</svg>\n</figure>\n",
-        keys(names, tests)
-    )
+    let svg = format!(
+        "<svg viewBox=\"0 0 {WIDTH} {top:.0}\" role=\"img\" aria-label=\"{}\">\n{svg}</svg>\n",
+        escaped(&title)
+    );
+    let keys = keys(names, tests, is_by_direction);
+    let csv = csv(unit, names, tests);
+    Figure { title: &title, keys: &keys, is_wide: false, svg: &svg, csv: &csv }.html()
+}
+
+fn csv(unit: &str, names: &[String], tests: &[Test]) -> Csv {
+    let mut csv = Csv::new(&["test", "name", unit, "low", "high"]);
+    for test in tests {
+        for (number, bar) in test.bars.iter().enumerate() {
+            let Some(bar) = bar else { continue };
+            let name = names.get(number).cloned().unwrap_or_default();
+            let (low, high) =
+                bar.interval.map_or_else(Default::default, |it| (plain(it.0), plain(it.1)));
+            csv.line([test.name.clone(), name, plain(bar.value), low, high]);
+        }
+    }
+    csv
+}
+
+/// Returns the CSS class of a bar.
+fn class(test: &Test, number: usize, is_by_direction: bool) -> String {
+    match is_by_direction {
+        true => format!("f{} s{number}", colour_of(test)),
+        false => format!("f{}", number % COLOURS),
+    }
+}
+
+fn colour_of(test: &Test) -> usize {
+    direction(&test.name).map_or(UNDIRECTED, Direction::colour)
 }
 
 /// Returns all values that must fit.
@@ -57,12 +104,23 @@ fn ends(test: &Test) -> impl Iterator<Item = f64> {
     bars.chain(test.published.map(|published| published.0))
 }
 
-fn keys(names: &[String], tests: &[Test]) -> String {
+fn keys(names: &[String], tests: &[Test], is_by_direction: bool) -> String {
     let mut keys = String::new();
+    if is_by_direction {
+        for kind in [Direction::Read, Direction::Write, Direction::Mixed] {
+            if tests.iter().any(|test| direction(&test.name) == Some(kind)) {
+                key(&mut keys, &format!("f{}", kind.colour()), BLOCK, kind.name());
+            }
+        }
+    }
     if names.len() > 1 {
+        let first = tests.first().map_or(UNDIRECTED, colour_of);
         for (number, name) in names.iter().enumerate() {
-            let class = format!("line c{}", number % COLOURS);
-            key(&mut keys, &class, "M0 5H22", name);
+            let class = match is_by_direction {
+                true => format!("f{first} s{number}"),
+                false => format!("f{}", number % COLOURS),
+            };
+            key(&mut keys, &class, BLOCK, name);
         }
     }
     if tests.iter().any(|test| test.published.is_some()) {
@@ -71,11 +129,14 @@ fn keys(names: &[String], tests: &[Test]) -> String {
     if tests.iter().any(|test| test.bars.iter().flatten().any(|bar| bar.interval.is_some())) {
         key(&mut keys, "whisker", "M2 5H20M2 1V9M20 1V9", "95 % interval");
     }
-    if keys.is_empty() { keys } else { format!("<p class=\"keys\">{keys}</p>\n") }
+    keys
 }
 
+/// The sample of a bar in the keys.
+const BLOCK: &str = "M0 0H22V10H0Z";
+
 /// Draws one test: its name, and its bars below.
-fn drawn(svg: &mut String, test: &Test, top: f64, scale: f64) {
+fn drawn(svg: &mut String, test: &Test, top: f64, scale: f64, is_by_direction: bool) {
     _ = writeln!(svg, "<text x=\"0\" y=\"{:.1}\">{}</text>", top + 13.0, escaped(&test.name));
     for (number, bar) in test.bars.iter().enumerate() {
         let y = top + NAME + ROW * number as f64;
@@ -88,9 +149,9 @@ fn drawn(svg: &mut String, test: &Test, top: f64, scale: f64) {
         let end = bar.interval.map_or(length, |interval| (interval.1 * scale).max(length));
         _ = writeln!(
             svg,
-            "<rect class=\"f{}\" x=\"0\" y=\"{:.1}\" width=\"{length:.1}\" height=\"{:.1}\"/>\
+            "<rect class=\"{}\" x=\"0\" y=\"{:.1}\" width=\"{length:.1}\" height=\"{:.1}\"/>\
              <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            number % COLOURS,
+            class(test, number, is_by_direction),
             y + 2.0,
             ROW - 4.0,
             end + 6.0,
@@ -144,5 +205,10 @@ mod tests {
         assert_eq!(figure.matches("<span>").count(), 4, "two names, published, interval");
         assert!(!bars("Rates", "MB/s", &names[..1], &tests[1..]).contains("<span>"));
         assert!(bars("None", "x", &[], &[]).contains("0 0 440 0"));
+        let states = ["fresh".to_owned(), "used".to_owned()];
+        let test = Test { name: "write".to_owned(), ..tests[0].clone() };
+        let figure = bars_of_states("Rates", "MB/s", &states, &[test]);
+        assert!(figure.contains("rect class=\"f1 s0\"") && figure.contains("rect class=\"f1 s1\""));
+        assert_eq!(figure.matches("<span>").count(), 5, "writes, two states, published, interval");
     }
 }

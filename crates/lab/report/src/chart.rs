@@ -1,6 +1,6 @@
 //! The charts of a storage lab, from plain figures: plots with the right axes and captions.
 
-use crate::axis::Axis;
+use crate::axis::{Axis, nines};
 use crate::plot::{Curve, Level, Names, Plot, Style};
 
 /// The time after which the reviews of 2012 to 2015 regarded a drive as steady, in seconds.
@@ -198,6 +198,57 @@ impl Distribution<'_> {
     }
 }
 
+/// Latencies at some percentiles, of one run or drive.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Percentiles<'a> {
+    /// Its name among others.
+    pub name: &'a str,
+    /// Quantiles, such as 0.99, and the latency at each in nanoseconds, ascending.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// The quantiles that [`Distribution::percentiles`] returns.
+const QUANTILES: [f64; 8] = [0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
+
+impl<'a> Distribution<'a> {
+    /// Returns the latencies at the usual percentiles, as far as there are enough requests.
+    pub fn percentiles(&self) -> Percentiles<'a> {
+        let all: u64 = self.buckets.iter().map(|(_, count)| count).sum();
+        let at = |quantile: f64| {
+            let mut left = ((all as f64 * quantile).ceil() as u64).max(1);
+            self.buckets.iter().find_map(|(ns, count)| {
+                let is_there = left <= *count;
+                left -= (*count).min(left);
+                is_there.then_some((quantile, *ns as f64))
+            })
+        };
+        let supported = |quantile: &f64| (1.0 - quantile) * all as f64 >= 1.0 - 1e-6;
+        let points = QUANTILES.into_iter().filter(supported).filter_map(at).collect();
+        Percentiles { name: self.name, points }
+    }
+}
+
+/// Returns a plot of latencies by percentile, with a curve for each run or drive.
+pub fn percentiles(title: &str, all: &[Percentiles<'_>]) -> String {
+    let seen = || all.iter().flat_map(|one| &one.points);
+    let most = seen().map(|point| nines(point.0)).fold(1.0, f64::max);
+    let curve = |one: &Percentiles<'_>| {
+        one.points.iter().map(|(quantile, ns)| (nines(*quantile), *ns)).collect()
+    };
+    let plot = Plot {
+        title: format!("{title}: latency by percentile"),
+        along: "% of requests that were answered within the time".to_owned(),
+        up: "latency".to_owned(),
+        x: Axis::nines(most),
+        y: Axis::times(seen().map(|point| point.1)),
+        style: Style::Marked,
+        names: Names::Above,
+        curves: all.iter().map(|one| Curve::new(one.name, curve(one))).collect(),
+        levels: Vec::new(),
+    };
+    plot.figure()
+}
+
 /// Returns plots of service times: the share answered within a time, and on a logarithmic axis the
 /// share that took longer, which shows the slowest requests.
 pub fn service_times(title: &str, distributions: &[Distribution<'_>]) -> Vec<String> {
@@ -259,6 +310,18 @@ mod tests {
         assert_eq!(
             distribution.shares(),
             [(1e3, 0.0), (1e3, 90.0), (2e3, 90.0), (2e3, 99.0), (1e6, 99.0), (1e6, 100.0)]
+        );
+        let points = distribution.percentiles().points;
+        assert_eq!(
+            points,
+            [(0.0, 1e3), (0.25, 1e3), (0.5, 1e3), (0.75, 1e3), (0.9, 1e3), (0.99, 2e3)]
+        );
+        let few = Distribution { name: "few", buckets: &[(5, 2)] }.percentiles().points;
+        assert_eq!(few, [(0.0, 5.0), (0.25, 5.0), (0.5, 5.0)], "no more than two requests tell");
+        let plot = percentiles("reads", &[distribution.percentiles()]);
+        assert!(
+            plot.contains(">90</text>") && plot.contains("aria-label=\"90 %: 1.0 us\""),
+            "{plot}"
         );
         let figures = service_times("reads", &[distribution]);
         // The last step goes down to the axis.

@@ -77,9 +77,11 @@ pub fn curves(values: &[(&str, &str, f64)], unit: &str) -> (Vec<String>, Vec<usi
         left.extend(points.into_iter().flat_map(|(_, numbers)| numbers));
         let at = |number: &usize| positions[*number].map_or(0.0, |plot_position| plot_position.at);
         let point = |number: &usize| (at(number), values[*number].2);
+        // Curves of several owners need their own colours.
+        let has_owners = values.iter().any(|value| !value.0.is_empty()) || curves.len() > 2;
         let drawn: Vec<Curve<'_>> = curves
             .iter()
-            .map(|(name, numbers)| Curve::new(name, numbers.iter().map(point).collect()))
+            .map(|(name, numbers)| curve(name, numbers.iter().map(point).collect(), has_owners))
             .collect();
         if !drawn.is_empty() {
             figures.push(by_doublings(&title(plot, unit), plot.1, unit, drawn));
@@ -87,6 +89,10 @@ pub fn curves(values: &[(&str, &str, f64)], unit: &str) -> (Vec<String>, Vec<usi
     }
     left.sort_unstable();
     (figures, left)
+}
+
+fn curve(name: &str, points: Vec<(f64, f64)>, has_owners: bool) -> Curve<'_> {
+    if has_owners { Curve::new(name, points) } else { Curve::by_direction(name, points) }
 }
 
 fn title((group, along): (&str, Along), unit: &str) -> String {

@@ -26,6 +26,13 @@ pub struct Page<'a> {
 const BEFORE_DATA: &str = "<script type=\"application/json\" id=\"raw\">";
 const BEHIND_DATA: &str = "</script>";
 
+/// Adds the buttons that save a chart as SVG and PNG. The rest of a page does not depend on it.
+const SCRIPT: &str = include_str!("script.js");
+/// The page loads nothing, and runs nothing but the script with this digest, which is printed by
+/// `openssl dgst -sha256 -binary script.js | base64`. A browser reports a wrong one as an error.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
+                      script-src 'sha256-MJC76EkVI3rolmp/l9ssN8FgbMzlVKwiTR6ERApckUk='";
+
 impl Page<'_> {
     /// Returns the page as the contents of a file.
     pub fn html(&self) -> String {
@@ -33,8 +40,9 @@ impl Page<'_> {
         let mut page = format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
-             <style>{STYLE}{}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<title>{title}</title>\n\
+             <style>{STYLE}{}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n\
              <p class=\"sub\">{}</p>\n<p class=\"verdict\">{}</p>\n{}",
             self.style,
             escaped(self.sub),
@@ -46,7 +54,7 @@ impl Page<'_> {
         let raw = self.raw.replace('<', "\\u003c");
         _ = write!(
             page,
-            "<details><summary>Raw data: {}</summary>\n{BEFORE_DATA}{raw}{BEHIND_DATA}\n</details>\n\
+            "<script>{SCRIPT}</script>\n<details><summary>Raw data: {}</summary>\n{BEFORE_DATA}{raw}{BEHIND_DATA}\n</details>\n</main>\n\
              </body>\n</html>\n",
             escaped(self.schema),
         );
@@ -79,7 +87,7 @@ pub fn side_by_side(figures: &[String]) -> String {
 /// Returns a table of names and values.
 pub fn facts(facts: &[(&str, String)]) -> String {
     let row = |(name, value): &(&str, String)| {
-        format!("<tr><th>{}</th><td>{}</td></tr>\n", escaped(name), escaped(value))
+        format!("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escaped(name), escaped(value))
     };
     format!("<table class=\"facts\">\n{}</table>\n", facts.iter().map(row).collect::<String>())
 }
@@ -102,8 +110,8 @@ mod tests {
             raw,
         };
         let html = page.html();
-        assert_eq!(html.matches("<script").count(), 1);
-        assert_eq!(html.matches("</script").count(), 1);
+        assert_eq!(html.matches("<script").count(), 2, "the data, and the page's own");
+        assert_eq!(html.matches("</script").count(), 2);
         assert!(!html.contains("<!--") && html.contains("<p>x</p>"), "{html}");
         assert_eq!(html.matches("&lt;script&gt;&quot;&amp;").count(), 5);
         assert!(html.starts_with("<!doctype html>\n") && html.ends_with("</body>\n</html>\n"));
@@ -116,6 +124,6 @@ mod tests {
     fn parts_that_are_empty_leave_nothing() {
         assert_eq!((section("A", ""), side_by_side(&[])), (String::new(), String::new()));
         assert_eq!(section("A & B", "<p>"), "<h2>A &amp; B</h2>\n<p>");
-        assert!(facts(&[("a", "<".to_owned())]).contains("<th>a</th><td>&lt;</td>"));
+        assert!(facts(&[("a", "<".to_owned())]).contains(">a</th><td>&lt;</td>"));
     }
 }

@@ -1,7 +1,11 @@
 //! Plots as SVG, with the caption and the names of the curves as text around it.
 
 use crate::axis::Axis;
+use crate::direction::{Direction, direction};
+use crate::figure::{Csv, Figure};
 use std::fmt::Write;
+
+pub use crate::html::escaped;
 
 /// Size of a plot that is shown next to others; on a phone a unit is nearly a pixel.
 const WIDTH: f64 = 440.0;
@@ -44,12 +48,20 @@ pub struct Curve<'a> {
     pub points: Vec<(f64, f64)>,
     /// Whether it is an upper bound for the others: it has the colour of text, and is dotted.
     pub is_bound: bool,
+    /// The number of its colour. None: by its position among the curves.
+    pub colour: Option<usize>,
 }
 
 impl<'a> Curve<'a> {
     /// Returns a curve that is no bound.
     pub fn new(name: &'a str, points: Vec<(f64, f64)>) -> Curve<'a> {
-        Curve { name, points, is_bound: false }
+        Curve { name, points, is_bound: false, colour: None }
+    }
+
+    /// Returns a curve in the colour of its direction, if its name has one.
+    pub fn by_direction(name: &'a str, points: Vec<(f64, f64)>) -> Curve<'a> {
+        let colour = direction(name).map(Direction::colour);
+        Curve { colour, ..Curve::new(name, points) }
     }
 }
 
@@ -91,11 +103,8 @@ pub(crate) const COLOURS: usize = 6;
 /// Width for the names next to the curves, and the minimum distance between two names.
 const BESIDE: f64 = 110.0;
 const APART: f64 = 13.0;
-
-/// Escapes text for a page.
-pub fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
+/// Maximum number of points of a curve that show their values.
+const TIPS_MAX: usize = 12;
 
 impl Plot<'_> {
     fn across(&self, value: f64) -> f64 {
@@ -133,19 +142,35 @@ impl Plot<'_> {
     /// Returns the plot as an element of a page: its caption, the names of its curves, and the
     /// drawing.
     pub fn figure(&self) -> String {
-        let title = escaped(&self.title);
-        let keys = self.keys();
-        let class = if self.names == Names::Beside { " class=\"wide plot\"" } else { "" };
-        format!(
-            "<figure>\n<figcaption>{title}</figcaption>\n{keys}<div{class}>\n{}</div>\n</figure>\n",
-            self.svg()
-        )
+        let figure = Figure {
+            title: &self.title,
+            keys: &self.keys(),
+            is_wide: self.names == Names::Beside,
+            svg: &self.svg(),
+            csv: &self.csv(),
+        };
+        figure.html()
+    }
+
+    /// Returns the figures of the points inside the frame.
+    fn csv(&self) -> Csv {
+        let has_names = self.curves.len() > 1;
+        let (along, up) = (self.x.head(&self.along), self.y.head(&self.up));
+        let heads = ["curve", &along, &up];
+        let mut csv = Csv::new(&heads[usize::from(!has_names)..]);
+        for curve in &self.curves {
+            for (x, y) in self.seen(curve) {
+                let name = has_names.then(|| curve.name.to_owned());
+                csv.line(name.into_iter().chain([self.x.plain(*x), self.y.plain(*y)]));
+            }
+        }
+        csv
     }
 
     /// Returns the drawing alone.
     fn svg(&self) -> String {
         let mut svg = format!(
-            "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
+            "<svg viewBox=\"0 0 {} {}\" role=\"group\" aria-label=\"{}\">\n",
             self.width(),
             self.whole_height(),
             escaped(&self.title)
@@ -165,6 +190,7 @@ impl Plot<'_> {
         if self.names == Names::Beside {
             self.names_beside(&mut svg);
         }
+        self.curves.iter().for_each(|curve| self.tips(&mut svg, curve));
         svg.push_str("</svg>\n");
         svg
     }
@@ -244,6 +270,33 @@ impl Plot<'_> {
         svg.push_str("\"/>\n");
     }
 
+    /// Adds the values of some points, which are shown where the pointer or the keyboard's focus
+    /// is.
+    fn tips(&self, svg: &mut String, curve: &Curve<'_>) {
+        let seen: Vec<&(f64, f64)> = self.seen(curve).collect();
+        let every = seen.len().div_ceil(TIPS_MAX).max(1);
+        // From the middle of each part: the first point of a step belongs to the one before.
+        for (x, y) in seen.iter().skip(every / 2).step_by(every) {
+            let value = format!("{}: {}", self.x.value(*x), self.y.value(*y));
+            let name = match self.curves.len() {
+                1 => value.clone(),
+                _ => format!("{}, {value}", curve.name),
+            };
+            let (across, height) = (self.across(*x), self.height(*y));
+            let above = if height < TOP + 16.0 { height + 20.0 } else { height - 9.0 };
+            let half = value.len() as f64 * LETTER / 2.0;
+            let middle = across.max(half).min(self.width() - half);
+            _ = writeln!(
+                svg,
+                "<g class=\"tip\" tabindex=\"0\" role=\"img\" aria-label=\"{}\">\
+                 <circle cx=\"{across:.1}\" cy=\"{height:.1}\" r=\"6\"/>\
+                 <text text-anchor=\"middle\" x=\"{middle:.1}\" y=\"{above:.1}\">{}</text></g>",
+                escaped(&name),
+                escaped(&value)
+            );
+        }
+    }
+
     fn line(&self, svg: &mut String, number: usize, curve: &Curve<'_>) {
         _ = write!(
             svg,
@@ -270,7 +323,7 @@ impl Plot<'_> {
         let places = apart(&wanted, TOP, self.bottom());
         let left = self.right();
         for ((y, x, number, curve), place) in ends.into_iter().zip(places) {
-            let (line, fill) = (colour(number, curve), number % COLOURS);
+            let (line, fill) = (colour(number, curve), curve.colour.unwrap_or(number) % COLOURS);
             let fill = if curve.is_bound { String::new() } else { format!(" f{fill}") };
             _ = writeln!(
                 svg,
@@ -301,7 +354,7 @@ impl Plot<'_> {
         for level in &self.levels {
             key(&mut keys, "published", "M0 5H22", &level.name);
         }
-        if keys.is_empty() { keys } else { format!("<p class=\"keys\">{keys}</p>\n") }
+        keys
     }
 }
 
@@ -332,7 +385,11 @@ fn every(words: &[(f64, String)]) -> usize {
 
 /// Returns the CSS class of a curve's colour.
 fn colour(number: usize, curve: &Curve<'_>) -> String {
-    if curve.is_bound { "bound".to_owned() } else { format!("c{}", number % COLOURS) }
+    if curve.is_bound {
+        "bound".to_owned()
+    } else {
+        format!("c{}", curve.colour.unwrap_or(number) % COLOURS)
+    }
 }
 
 /// Returns the CSS class of its dashes.
@@ -400,6 +457,7 @@ mod tests {
                 name,
                 points: vec![(4096.0, 0.1), (8192.0, number as f64 / 20.0)],
                 is_bound: number == 13,
+                colour: None,
             });
             let figure = plot(beside, curves.collect()).figure();
             let mut looks: Vec<&str> =

@@ -30,6 +30,16 @@ svg .d2 { stroke-dasharray: 2 3; } svg .bound { stroke: var(--ink); } svg .line.
   stroke-linecap: round; stroke-width: 2; }
 svg .published { stroke: var(--ink); stroke-width: 1.4; stroke-dasharray: 5 3; fill: none; }
 svg .put { stroke: var(--ink); stroke-width: 2.5; fill: none; }
+svg .s1 { opacity: .62; } svg .s2 { opacity: .4; } svg .other { opacity: .55; } svg .own { font-weight: 700; }
+svg .frame { fill: none; stroke: var(--rule); } svg .cell { font-size: 11.5px; } svg .large { font-size: 21px; font-weight: 600; }
+svg .small { font-size: 11px; } svg .tip circle { fill: transparent; stroke: none; }
+svg .tip text { visibility: hidden; paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
+svg .tip:hover text, svg .tip:focus text { visibility: visible; } svg .tip:focus { outline: none; }
+svg .tip:hover circle, svg .tip:focus circle { stroke: var(--ink); stroke-width: 1.5; }
+.save { margin: .1rem 0 0; font-size: .78rem; display: flex; gap: .9rem; justify-content: flex-end; }
+.save a, .save button { font: inherit; color: var(--soft); background: none; border: 0; padding: .3rem 0;
+  min-width: 1.6rem; text-decoration: underline; cursor: pointer; }
+:focus-visible { outline: 2px solid var(--one); outline-offset: 2px; }
 svg .band { fill: var(--ink); opacity: .12; } svg .whisker { stroke: var(--ink); stroke-width: 1.3; }
 svg .c0 { stroke: var(--one); } svg .c1 { stroke: var(--two); } svg .c2 { stroke: var(--three); }
 svg .c3 { stroke: var(--four); } svg .c4 { stroke: var(--five); } svg .c5 { stroke: var(--six); }
@@ -39,12 +49,20 @@ svg .f3 { fill: var(--four); } svg .f4 { fill: var(--five); } svg .f5 { fill: va
 .wide.plot svg { min-width: 38rem; }
 th, td { padding: .3rem .45rem; border-bottom: 1px solid var(--rule); text-align: right;
   white-space: nowrap; vertical-align: top; } th { color: var(--soft); font-weight: 500; }
+.stack .text, .stack tbody th { text-align: left; } .stack tbody th { color: var(--ink); white-space: normal; min-width: 10rem; }
+.stack td.text { white-space: normal; } .notes { font-size: .85rem; margin: .4rem 0; padding-left: 1.6rem; }
+.better { font-weight: 600; color: var(--three); } .worse { font-weight: 600; color: var(--two); } .unsure { color: var(--soft); }
 .facts th { text-align: left; white-space: normal; width: 8.5rem; }
 .facts td { text-align: left; white-space: normal; overflow-wrap: anywhere; }
 code { font-size: .85em; overflow-wrap: anywhere; } details { margin-top: 2rem; } summary { cursor: pointer; }
 details script { display: block; overflow: auto; max-height: 24rem; white-space: pre-wrap;
   overflow-wrap: anywhere; font: .75rem/1.4 ui-monospace, monospace; border: 1px solid var(--rule); padding: .6rem; }
-@media print { body { max-width: none; margin: 0; padding: 0; font-size: 11pt; } .wide { overflow: visible; }
+@media screen and (max-width: 44rem) { .stack thead { position: absolute; width: 1px; height: 1px; overflow: hidden;
+  clip-path: inset(50%); } .stack, .stack tbody { display: block; } .stack tr { display: flex; flex-wrap: wrap;
+  gap: .1rem .9rem; padding: .4rem 0; border-bottom: 1px solid var(--rule); } .stack th, .stack td { border: 0; padding: 0;
+  text-align: left; white-space: normal; } .stack tbody th { flex: 0 0 100%; font-weight: 600; } .stack td:empty { display: none; }
+  .stack td::before { content: attr(data-head) ' '; color: var(--soft); } }
+@media print { .save { display: none; } body { max-width: none; margin: 0; padding: 0; font-size: 11pt; } .wide { overflow: visible; }
   .wide.plot svg { min-width: 0; } .plots { grid-template-columns: 1fr 1fr; gap: .8rem 1.2rem; }
   table { font-size: 7pt; } th, td { white-space: normal; padding: .12rem .2rem; overflow-wrap: anywhere; }
   td, th { min-width: 0 !important; } tr { break-inside: avoid; }

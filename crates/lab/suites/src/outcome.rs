@@ -288,6 +288,8 @@ pub struct Outcome {
     pub command: Vec<String>,
     /// Facts about the machine, in real time: names and values.
     pub machine: Vec<(&'static str, String)>,
+    /// When it ended, in real time: `2026-11-25T10:00:00Z`. Virtual time has no date.
+    pub at: Option<String>,
     /// The drive's own statistics at the end: names and values.
     pub drive: Vec<(&'static str, f64)>,
     /// The energy that the drive took in the suite, in joules. None: its power is not known.
@@ -314,6 +316,7 @@ impl Outcome {
             facts: Vec::new(),
             command: Vec::new(),
             machine: Vec::new(),
+            at: None,
             drive: Vec::new(),
             joules: None,
             counters: Vec::new(),

@@ -1,8 +1,9 @@
 //! Plots of an outcome: those shared by several suites, and those of every page.
 
 use crate::outcome::{Outcome, Published, Row, Series};
-use report::bars::{Bar, Test, bars};
-use report::chart::{self, Distribution, Sequence};
+use report::bars::{Bar, Test, bars, bars_of_states};
+use report::chart::{self, Distribution, Percentiles, Sequence};
+use report::heatmap::Matrix;
 use report::names;
 use report::plot::Level;
 
@@ -12,13 +13,68 @@ const LATENCIES_MAX: usize = 6;
 const DISTRIBUTIONS_MAX: usize = 8;
 const CURVES_MAX: usize = 6;
 
-/// Plots each row as a bar, grouped by unit.
+/// Plots each row as a cell of a matrix or as a bar, grouped by unit.
 pub(crate) fn rows(outcome: &Outcome) -> Vec<String> {
-    let all: Vec<&Row> = outcome.rows.iter().collect();
-    bars_of(&all, &outcome.published)
+    let (mut figures, left) = matrices(outcome.rows.iter().collect());
+    figures.extend(bars_of(&left, &outcome.published));
+    figures
+}
+
+/// The order in which units are plotted.
+const UNITS: [&str; 4] = ["MB/s", "MiB/s", "IOPS", "ms"];
+
+/// Plots rows that belong in matrices, and returns the others.
+fn matrices(rows: Vec<&Row>) -> (Vec<String>, Vec<&Row>) {
+    let (mut figures, mut left) = (Vec::new(), Vec::new());
+    for unit in UNITS {
+        let of: Vec<&Row> = rows.iter().filter(|row| row.unit == unit).copied().collect();
+        let names: Vec<String> = of.iter().map(|row| row.full_name()).collect();
+        let values: Vec<(&str, f64)> =
+            names.iter().zip(&of).map(|(name, row)| (name.as_str(), row.value)).collect();
+        let (drawn, others) = report::matrix_names::matrices(&values, unit);
+        figures.extend(drawn.iter().map(Matrix::figure));
+        left.extend(others.into_iter().map(|index| of[index]));
+    }
+    (figures, left)
+}
+
+/// Returns a test's name without the state of the drive at its end, and that state.
+fn stated(row: &Row) -> Option<(&str, &str)> {
+    let split = row.test.rsplit_once(", ")?;
+    ["fresh", "used"].contains(&split.1).then_some(split)
+}
+
+/// Plots rows of the fresh and of the used drive beside each other, and returns the others.
+fn states<'a>(rows: &[&'a Row]) -> (Vec<String>, Vec<&'a Row>) {
+    let mut tests: Vec<(Test, &str)> = Vec::new();
+    let mut left = Vec::new();
+    for row in rows {
+        let Some((name, state)) = stated(row) else {
+            left.push(*row);
+            continue;
+        };
+        let bar = Some(Bar { value: row.value, interval: None });
+        let number = usize::from(state == "used");
+        match tests.iter_mut().find(|(test, unit)| test.name == name && *unit == row.unit) {
+            Some((test, _)) => test.bars[number] = bar,
+            None => {
+                let mut bars = vec![None, None];
+                bars[number] = bar;
+                tests.push((Test { name: name.to_owned(), bars, published: None }, row.unit));
+            }
+        }
+    }
+    let names = ["fresh".to_owned(), "used".to_owned()];
+    let of = |unit: &'static str| {
+        let of: Vec<Test> =
+            tests.iter().filter(|test| test.1 == unit).map(|(test, _)| test.clone()).collect();
+        (!of.is_empty()).then(|| bars_of_states("The fresh and the used drive", unit, &names, &of))
+    };
+    (UNITS.into_iter().filter_map(of).collect(), left)
 }
 
 fn bars_of(rows: &[&Row], published: &[Published]) -> Vec<String> {
+    let (mut figures, rows) = states(rows);
     let of = |unit: &'static str| {
         let rows = rows.iter().filter(move |row| row.unit == unit);
         let test = |row: &&Row| Test {
@@ -36,7 +92,8 @@ fn bars_of(rows: &[&Row], published: &[Published]) -> Vec<String> {
     ];
     let drawn = drawn.into_iter().map(|(title, unit)| (title, unit, of(unit)));
     let drawn = drawn.filter(|(.., tests)| !tests.is_empty());
-    drawn.map(|(title, unit, tests)| bars(title, unit, &[], &tests)).collect()
+    figures.extend(drawn.map(|(title, unit, tests)| bars(title, unit, &[], &tests)));
+    figures
 }
 
 /// Whether a figure belongs to this row; no published figure is of a warm cache.
@@ -55,12 +112,13 @@ pub(crate) fn levels(outcome: &Outcome, unit: &str) -> Vec<Level> {
     of_unit.map(level).collect()
 }
 
-/// Plots rows whose names end with a size or a depth as curves, and the others as bars.
+/// Plots matrices as heat maps, rows whose names end with a size or a depth as curves, and the
+/// others as bars.
 pub(crate) fn curves(outcome: &Outcome) -> Vec<String> {
-    let mut figures = Vec::new();
+    let (mut figures, single) = matrices(outcome.rows.iter().collect());
     let mut left = Vec::new();
     for unit in ["MB/s", "MiB/s", "IOPS"] {
-        let rows: Vec<&Row> = outcome.rows.iter().filter(|row| row.unit == unit).collect();
+        let rows: Vec<&Row> = single.iter().filter(|row| row.unit == unit).copied().collect();
         let values: Vec<_> = rows.iter().map(|row| ("", row.test.as_str(), row.value)).collect();
         let (drawn, others) = names::curves(&values, unit);
         figures.extend(drawn);
@@ -157,6 +215,9 @@ pub(super) fn service_times(outcomes: &[Outcome]) -> Vec<String> {
         let distributions: Vec<Distribution<'_>> =
             of.iter().map(|(name, buckets)| Distribution { name, buckets }).collect();
         let title = if let [(name, _)] = of.as_slice() { name } else { stem };
+        let percentiles: Vec<Percentiles<'_>> =
+            distributions.iter().map(Distribution::percentiles).collect();
+        figures.push(chart::percentiles(title, &percentiles));
         figures.extend(chart::service_times(title, &distributions));
     }
     figures

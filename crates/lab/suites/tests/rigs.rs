@@ -96,7 +96,7 @@ fn a_suite_runs_in_real_time_on_a_stack_of_its_own() {
     assert!(
         report::text(&outcome, None)
             .to_string()
-            .starts_with("trim on ram:64 MiB, bare, in real time\n")
+            .starts_with("TRIM validation on ram:64 MiB, bare, in real time\n")
     );
     assert!(report::page(&outcome).contains("A stack in real time"));
 }

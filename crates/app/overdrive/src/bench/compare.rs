@@ -100,6 +100,9 @@ fn stored_result(place: &str, number: &str) -> Result<String, Failure> {
     if result["command"].is_null() && result.is_object() {
         result["command"] = run.command.into();
     }
+    if result["at"].is_null() && result.is_object() {
+        result["at"] = run.at.into();
+    }
     if result["machine"].is_null() && result["time"] == "real" {
         result["machine"] = run.machine;
     }

@@ -2,6 +2,7 @@
 
 use crate::columns::{self, Cell, Column as ListColumn, Style};
 use crate::terminal;
+use ::report::circumstances;
 use ::report::terminal::{Column, Fit, Line, Look, Span, Table, Text};
 use ::report::words::figure;
 use block::printable;
@@ -66,7 +67,7 @@ pub(super) struct Options {
     output: Vec<Heading>,
 }
 
-/// TEST, VALUE and UNIT are those of a result's first figure.
+/// RESULT is the result in a sentence. TEST, VALUE and UNIT are those of a result's first figure.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Heading {
     Run,
@@ -79,6 +80,7 @@ enum Heading {
     Preparation,
     /// 0 if the run was interrupted, or the target failed.
     Complete,
+    Result,
     Test,
     Value,
     Unit,
@@ -93,17 +95,9 @@ fn text(value: &Value) -> String {
 }
 
 impl ListColumn<Run> for Heading {
-    const DEFAULT: &str = "run,at,suite,target,cached,state,complete,test,value,unit";
-    const LEFT_OUT: &[Heading] = &[
-        Heading::Complete,
-        Heading::State,
-        Heading::Cached,
-        Heading::Unit,
-        Heading::Value,
-        Heading::Test,
-        Heading::At,
-        Heading::Suite,
-    ];
+    const DEFAULT: &str = "run,at,suite,target,cached,state,complete,result";
+    const LEFT_OUT: &[Heading] =
+        &[Heading::Complete, Heading::State, Heading::Cached, Heading::At, Heading::Suite];
 
     fn cell(self, run: &Run) -> Cell {
         let result = &run.result;
@@ -118,6 +112,7 @@ impl ListColumn<Run> for Heading {
             Heading::State => Cell::Text(text(&result["state"])),
             Heading::Preparation => Cell::Text(text(&result["preparation"])),
             Heading::Complete => flag("complete"),
+            Heading::Result => Cell::Text(headline(result)),
             Heading::Test => Cell::Text(text(&first["test"])),
             Heading::Value => Cell::Figure(first["value"].as_f64().map_or(String::new(), figure)),
             Heading::Unit => Cell::Text(text(&first["unit"])),
@@ -131,9 +126,32 @@ impl ListColumn<Run> for Heading {
     fn width_min(self) -> Option<usize> {
         match self {
             Heading::Target | Heading::Test | Heading::Command => Some(16),
+            Heading::Result => Some(24),
             Heading::State | Heading::Preparation => Some(8),
             _ => None,
         }
+    }
+}
+
+/// Returns the result in a sentence. Results of earlier versions have none: then it is the number
+/// of figures, and the range of those with the unit of the first.
+fn headline(result: &Value) -> String {
+    if let Some(headline) = result["headline"].as_str() {
+        return headline.to_owned();
+    }
+    let rows = result["rows"].as_array().into_iter().flatten();
+    let unit = text(&result["rows"][0]["unit"]);
+    let (mut low, mut high, mut count) = (f64::MAX, f64::MIN, 0);
+    for row in rows {
+        count += 1;
+        let value = row["value"].as_f64().filter(|_| row["unit"] == unit.as_str());
+        if let Some(value) = value {
+            (low, high) = (low.min(value), high.max(value));
+        }
+    }
+    match low <= high {
+        true => format!("{count} figures, {} to {} {unit}", figure(low), figure(high)),
+        false => format!("{count} figures"),
     }
 }
 
@@ -264,15 +282,19 @@ fn one(history: Option<History>, id: i64, options: &Options) -> Result<ExitCode,
 fn format_run(run: &Run, width: Option<usize>) -> Text {
     let result = &run.result;
     let mut lines = Text::default();
-    let title = format!("{} of {}, {}", text(&result["suite"]), text(&result["target"]), run.at);
+    let suite = text(&result["suite"]);
+    let (suite, date) = (suites::title(&suite), circumstances::date(&run.at));
+    let title = format!("{suite} on {}, {date}", text(&result["target"]));
     lines.push(Line::heading(&*printable(&title)));
+    lines.extend(Line::from(&*printable(&headline(result))).fitted(width, 0));
     let mut fact = |line: String| {
         lines.extend(Line::from(format!("  {}", printable(&line))).fitted(width, 4));
     };
     fact(run.command.join(" "));
     let facts = |object: &Value| -> Vec<String> {
         let pairs = object.as_object().into_iter().flatten();
-        pairs.map(|(name, value)| format!("{name} {}", plain(value))).collect()
+        let words = pairs.map(|(name, value)| circumstances::in_words(name, &plain(value)));
+        words.map(|(name, value)| format!("{name} {value}")).collect()
     };
     fact(format!("machine: {}", facts(&run.machine).join(", ")));
     for (name, value) in [
@@ -293,12 +315,12 @@ fn format_run(run: &Run, width: Option<usize>) -> Text {
 /// Returns the table of a result's figures.
 fn figures(result: &Value) -> Table {
     let columns = vec![
-        Column::text("", Fit::Wrap(20)),
-        Column::number(""),
-        Column::text("", Fit::Whole),
-        Column::text("", Fit::Wrap(20)),
+        Column::text("test", Fit::Wrap(20)),
+        Column::number("value"),
+        Column::text("unit", Fit::Whole),
+        Column::text("notes", Fit::Wrap(20)),
     ];
-    let mut table = Table::new(2, columns).without_heads();
+    let mut table = Table::new(2, columns);
     for row in result["rows"].as_array().into_iter().flatten() {
         let [test, unit] =
             [&row["test"], &row["unit"]].map(|value| Span::from(&*printable(&text(value))));

@@ -3,6 +3,7 @@
 
 mod choice;
 mod compare;
+mod drives;
 mod expected;
 mod export;
 mod help;
@@ -60,6 +61,7 @@ pub(crate) use help::suited;
 ///   overdrive bench consistency /dev/sdb --destroy --report sdb.html
 ///   overdrive bench cdm limit:iops=3000,bandwidth=125M:disk.img --size 8G --cache 1G
 ///   overdrive bench compare history:1 history:2
+///   overdrive bench drives cdm --report drives.html
 ///   overdrive bench filebench /mnt/data --share 10
 #[derive(clap::Args)]
 #[command(
@@ -167,6 +169,7 @@ pub(crate) struct Arguments {
 enum After {
     List(help::ListOptions),
     Compare(compare::Options),
+    Drives(Box<drives::Options>),
     #[cfg(feature = "history")]
     History(history::Options),
 }
@@ -179,6 +182,7 @@ impl After {
                 Ok(ExitCode::SUCCESS)
             }
             After::Compare(ref options) => compare::run(options),
+            After::Drives(ref options) => drives::run(options),
             #[cfg(feature = "history")]
             After::History(ref options) => history::run(options),
         }

@@ -3,6 +3,8 @@
 use super::{Arguments, expected, incomplete, plan, tree};
 use crate::progress::Stages;
 use crate::watch::Watch;
+use ::report::circumstances::utc;
+use rustix::time::{ClockId, clock_gettime};
 use stack::{Exit, Failure};
 use std::io::IsTerminal;
 use suites::Outcome;
@@ -71,8 +73,17 @@ fn run_one(arguments: &Arguments, spare_percent: u32) -> Result<Run, Failure> {
 /// Adds the command, and in real time the machine: in virtual time nothing depends on it.
 fn with_origin(outcome: Outcome) -> Outcome {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let machine = if outcome.time == "real" { rigs::machine() } else { Vec::new() };
-    Outcome { command: words.collect(), machine, ..outcome }
+    let command = words.collect();
+    if outcome.time != "real" {
+        return Outcome { command, ..outcome };
+    }
+    Outcome { command, machine: rigs::machine(), at: Some(utc_now()), ..outcome }
+}
+
+/// Returns the present time: `2026-11-25T10:00:00Z`.
+pub(super) fn utc_now() -> String {
+    let time = clock_gettime(ClockId::Realtime);
+    utc(time.tv_sec.max(0) as u64)
 }
 
 /// Returns the spare shares in the order of the runs. On a real drive each run must find its spare

@@ -55,7 +55,7 @@ fn plot(plan: &Plan, outcome: &Outcome) -> Option<String> {
         let mut points: Vec<(f64, f64)> = runs.iter().map(point).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         points.dedup();
-        Curve { name: choice.name, points, is_bound: choice.what == What::Optimum }
+        Curve { name: choice.name, points, is_bound: choice.what == What::Optimum, colour: None }
     });
     let curves: Vec<Curve<'_>> = curves.collect();
     if curves.first().is_none_or(|curve| curve.points.len() < 2) {
@@ -262,7 +262,11 @@ mod tests {
     fn the_page_needs_nothing_else_and_has_all_parts() {
         let (plan, outcome) = outcome(&NAMES, &MISSES);
         let page = page(&plan, &outcome);
-        assert_eq!(page.matches("<script").count(), 1, "the data, which is not run");
+        assert_eq!(
+            page.matches("<script").count(),
+            2,
+            "the data, and the script that saves charts"
+        );
         for needs in ["src=", "href=", "url(", "@import", "http"] {
             assert!(!page.contains(needs), "{needs}");
         }

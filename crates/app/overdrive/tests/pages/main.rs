@@ -11,14 +11,20 @@ use std::process::Command;
 const LOOK: &str = include_str!("look.js");
 const PHONE: (u32, u32) = (390, 844);
 const DESK: (u32, u32) = (1280, 900);
+const LARGE_DESK: (u32, u32) = (1920, 1080);
+/// Largest page, in bytes.
+const PAGE_MAX: u64 = 1_500_000;
 /// A4 within its margins, at 96 pixels per inch.
 const PAPER: (u32, u32) = (718, 1046);
 /// A drive that takes a moment to simulate.
 const DRIVE: &str =
     concat!("model:", env!("CARGO_MANIFEST_DIR"), "/../../lab/suites/tests/small.toml");
 
+const MODELS: &str = "intel-x25-m-g2-80,disk-5400-1000";
+const OWN: &str = "samsung-840-evo-250";
+
 /// Pages, and the commands that write them.
-const PAGES: [(&str, &[&str]); 9] = [
+const PAGES: [(&str, &[&str]); 11] = [
     ("consistency.html", &["bench", "consistency", DRIVE, "--time", "20s", "--spare", "0,12,25"]),
     ("qd1.html", &["bench", "qd1", "model:samsung-840-evo-250", "--span", "256M", "--time", "12s"]),
     (
@@ -27,6 +33,14 @@ const PAGES: [(&str, &[&str]); 9] = [
     ),
     ("sizes.html", &["bench", "sizes", DRIVE, "--span", "128M", "--time", "50ms"]),
     ("sweep.html", &["bench", "sweep", DRIVE, "--span", "128M", "--time", "10ms"]),
+    ("pts.html", &["bench", "pts", DRIVE, "--time", "50ms"]),
+    (
+        "many.html",
+        &[
+            "bench", "drives", "qd1", "--models", MODELS, "--time", "1s", "--span", "128M",
+            "--own", OWN,
+        ],
+    ),
     ("trim.html", &["bench", "trim", DRIVE, "--prepare", "fill,torture:20s,trim"]),
     ("real.html", &["bench", "cdm", "ram:256M", "--span", "64M", "--time", "10ms"]),
     ("spares.html", &["bench", "compare", "consistency.html"]),
@@ -101,8 +115,12 @@ fn misdeeds(events: &[Value], page: &Path) -> Vec<String> {
 /// Returns all faults of a page.
 fn wrong(browser: &mut Browser, page: &Path) -> Vec<String> {
     let mut wrong = Vec::new();
+    let bytes = std::fs::metadata(page).expect("a page").len();
+    if bytes > PAGE_MAX {
+        wrong.push(format!("it has {bytes} bytes"));
+    }
     let mut papers = Vec::new();
-    for size in [PHONE, DESK] {
+    for size in [PHONE, DESK, LARGE_DESK] {
         for scheme in ["light", "dark"] {
             browser.open(page, size, scheme);
             let place = format!("{} px, {scheme}", size.0);

@@ -1,7 +1,9 @@
 //! An outcome as one JSON object, `overdrive.bench/1`. Keys are only ever added.
 
+use super::headline::headline;
 use crate::outcome::{Outcome, Row, Series};
 use crate::prices;
+use crate::suite;
 use drives::Model;
 use load::Latency;
 use serde_json::{Map, Value, json};
@@ -46,6 +48,8 @@ pub fn json(outcome: &Outcome) -> Value {
     let mut object = json!({
         "schema": SCHEMA,
         "suite": plan.suite.name,
+        "suite_title": suite::title(plan.suite.name),
+        "headline": headline(outcome),
         "era": plan.era,
         "target": plan.target.text,
         "cached": plan.cache.is_some(),
@@ -83,6 +87,9 @@ pub fn json(outcome: &Outcome) -> Value {
     }
     if !outcome.command.is_empty() {
         object["command"] = json!(outcome.command);
+    }
+    if let Some(at) = &outcome.at {
+        object["at"] = at.as_str().into();
     }
     if !outcome.machine.is_empty() {
         object["machine"] =

@@ -1,5 +1,6 @@
 //! An outcome for users (a table, a page) and for programs (JSON).
 
+pub(crate) mod headline;
 mod json;
 mod page;
 pub(crate) mod text;

@@ -1,21 +1,18 @@
 //! An outcome as one self-contained HTML page: verdict, plots, tables, method, raw data.
 
+use super::headline::headline;
 use super::text::{latencies, notes};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Row};
 use crate::plots;
 use crate::published::{FigureComparison, compare_with_published};
-use crate::suite::{self, Suite};
+use crate::suite;
+use report::circumstances;
+use report::notes::Notes;
 use report::page::{Page, facts, section, side_by_side};
 use report::plot::escaped;
+use report::table::{Head, TableCell};
 use report::words::figure;
 use std::fmt::Write;
-
-const STYLE: &str = "\
-.figures td:first-child, .figures th:first-child, .figures td:last-child, .figures td:nth-child(3),
-.published td, .published th { text-align: left; } .figures td:last-child, .published td:first-child,
-.published td:nth-last-child(-n+3) { white-space: normal; min-width: 11rem; }
-.published td:nth-last-child(3) { min-width: 0; }
-";
 
 /// Returns the page.
 pub fn page(outcome: &Outcome) -> String {
@@ -47,16 +44,10 @@ pub fn overlaid(outcomes: &[Outcome]) -> String {
     }
     parts += &section("Method", &method(outcomes));
     let page = Page {
-        title: &format!("{}: {}, {with}", plan.suite.name, plan.target.title()),
-        sub: &format!(
-            "{} in {} time; {}; Overdrive {}",
-            if plan.target.model.is_some() { "A modelled drive" } else { "A stack" },
-            outcome.time,
-            plan.target.text,
-            env!("CARGO_PKG_VERSION"),
-        ),
-        verdict: &verdicts(outcomes, suite),
-        style: STYLE,
+        title: &format!("{}: {}, {with}", suite::title(plan.suite.name), plan.target.title()),
+        sub: &origin(outcome),
+        verdict: &verdicts(outcomes),
+        style: "",
         parts: &parts,
         schema: super::json::SCHEMA,
         raw: &super::json::lines(&super::json_of(outcomes)),
@@ -70,72 +61,95 @@ fn with_published(outcome: &Outcome) -> Outcome {
     Outcome { published, ..outcome.clone() }
 }
 
+/// Returns when, on which machine and on which device it was measured, in words.
+fn origin(outcome: &Outcome) -> String {
+    let plan = &outcome.plan;
+    let mut parts = vec![match plan.target.model {
+        Some(_) => format!("A modelled drive in {} time, {}", outcome.time, plan.target.text),
+        None => format!("Measured in {} time on {}", outcome.time, plan.target.text),
+    }];
+    parts.extend(outcome.at.as_deref().map(circumstances::date));
+    let shown = ["device_model", "device_firmware", "processor", "memory_bytes", "kernel"];
+    let facts = || outcome.facts.iter().chain(&outcome.machine);
+    for name in shown {
+        let found = facts().find(|(known, _)| *known == name);
+        parts.extend(found.map(|(name, value)| circumstances::sentence([(*name, value.as_str())])));
+    }
+    parts.push(format!("Overdrive {}", env!("CARGO_PKG_VERSION")));
+    parts.join("; ")
+}
+
 /// Returns the verdicts, a sentence for each outcome.
-fn verdicts(outcomes: &[Outcome], suite: Option<&dyn Suite>) -> String {
+fn verdicts(outcomes: &[Outcome]) -> String {
     let verdicts = outcomes.iter().map(|outcome| match outcomes.len() {
-        1 => verdict(outcome, suite),
-        _ => format!("{}: {}", plots::variant(outcome), verdict(outcome, suite)),
+        1 => verdict(outcome),
+        _ => format!("{}: {}", plots::variant(outcome), verdict(outcome)),
     });
     verdicts.collect::<Vec<_>>().join("\n")
 }
 
-fn verdict(outcome: &Outcome, suite: Option<&dyn Suite>) -> String {
-    let told = suite.and_then(|suite| suite.verdict(outcome));
-    let told = told.unwrap_or_else(|| format!("{} tests.", outcome.rows.len()));
+fn verdict(outcome: &Outcome) -> String {
+    let told = headline(outcome);
     if outcome.complete { told } else { format!("Not complete. Until it ended: {told}") }
 }
 
 fn table(outcome: &Outcome) -> String {
-    let mut table = String::new();
-    if outcome.plan.spare_percent > 0 {
-        _ = writeln!(table, "<h3>{}</h3>", plots::variant(outcome));
+    let variant = match outcome.plan.spare_percent {
+        0 => String::new(),
+        _ => format!("<h3>{}</h3>\n", plots::variant(outcome)),
+    };
+    let all: Vec<Vec<String>> = outcome.rows.iter().map(notes).collect();
+    let notes = Notes::of(&all);
+    let mut heads = vec![Head::text("test"), Head::number("value"), Head::text("unit")];
+    heads.extend(["mean", "p50", "p99", "p99.99", "max"].map(Head::number));
+    if !notes.footnotes.is_empty() {
+        heads.push(Head::text("notes"));
     }
-    table.push_str(
-        "<div class=\"wide\"><table class=\"figures\">\n<tr><th>test</th><th>value</th><th></th>\
-         <th>mean</th><th>p50</th><th>p99</th><th>p99.99</th><th>max</th><th></th></tr>\n",
-    );
-    for row in &outcome.rows {
-        _ = write!(
-            table,
-            "<tr><td>{}</td><td>{}</td><td>{}</td>",
-            escaped(&row.test),
-            figure(row.value),
-            row.unit
-        );
-        latencies(row).iter().for_each(|cell| _ = write!(table, "<td>{cell}</td>"));
-        _ = writeln!(table, "<td>{}</td></tr>", escaped(&notes(row)));
-    }
-    table.push_str("</table></div>\n");
-    table
+    let row = |(number, row): (usize, &Row)| {
+        let mut cells: Vec<TableCell> =
+            vec![row.test.as_str().into(), figure(row.value).into(), row.unit.into()];
+        cells.extend(latencies(row).map(TableCell::from));
+        cells.push(notes.cell(number).into());
+        cells
+    };
+    let rows: Vec<Vec<TableCell>> = outcome.rows.iter().enumerate().map(row).collect();
+    variant + &report::table::table("Figures", &heads, &rows) + &notes.html()
 }
 
 /// Returns a table of the drive's published figures and the measured ones; empty if there are none.
 fn published(outcomes: &[Outcome]) -> String {
-    let mut rows = String::new();
-    for it in outcomes.iter().flat_map(compare_with_published) {
+    let row = |it: FigureComparison| -> Vec<TableCell> {
         let error = 100.0 * it.figure.wanted.error(it.found);
-        _ = writeln!(
-            rows,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{error:+.0} %</td><td>{}</td>\
-             <td>{}</td><td>{}</td></tr>",
-            escaped(&it.figure.what),
-            it.figure.wanted.to_text(),
-            figure(it.found),
-            it.figure.unit,
-            it.figure.worth.name(),
-            escaped(&it.figure.source),
-            escaped(it.differs.as_deref().unwrap_or("")),
-        );
-    }
+        vec![
+            it.figure.what.clone().into(),
+            it.figure.wanted.to_text().into(),
+            figure(it.found).into(),
+            it.figure.unit.into(),
+            format!("{error:+.0} %").into(),
+            it.figure.worth.name().into(),
+            it.figure.source.clone().into(),
+            it.differs.unwrap_or_default().into(),
+        ]
+    };
+    let rows: Vec<Vec<TableCell>> =
+        outcomes.iter().flat_map(compare_with_published).map(row).collect();
     if rows.is_empty() {
-        return rows;
+        return String::new();
     }
+    let heads = [
+        Head::text("figure"),
+        Head::number("published"),
+        Head::number("modelled"),
+        Head::text("unit"),
+        Head::number("difference"),
+        Head::text("evidence"),
+        Head::text("source"),
+        Head::text("differences of the test"),
+    ];
+    let table = report::table::table("Published and modelled", &heads, &rows);
     format!(
         "<p>Only 'predicted' rows test the model. 'Fitted' figures were used to tune it; 'circular' \
-         figures are its own values.</p>\n\
-         <div class=\"wide\"><table class=\"published\">\n<tr><th>figure</th><th>published</th><th>modelled</th>\
-         <th></th><th>difference</th><th>evidence</th><th>source</th><th>differences of the \
-         test</th></tr>\n{rows}</table></div>\n"
+         figures are its own values.</p>\n{table}"
     )
 }
 
@@ -173,8 +187,7 @@ fn method(outcomes: &[Outcome]) -> String {
 fn known(outcome: &Outcome) -> Vec<(&'static str, String)> {
     let plan = &outcome.plan;
     let listed = |facts: &[(&str, String)]| {
-        let facts = facts.iter().map(|(name, value)| format!("{name}: {value}"));
-        facts.collect::<Vec<_>>().join("; ")
+        circumstances::sentence(facts.iter().map(|(name, value)| (*name, value.as_str())))
     };
     let machine = match outcome.time {
         "virtual" => "none: the time is virtual".to_owned(),
@@ -189,6 +202,7 @@ fn known(outcome: &Outcome) -> Vec<(&'static str, String)> {
     let facts = [
         ("command", outcome.command.join(" ")),
         ("target", format!("{}, {size}", plan.target.text)),
+        ("date", outcome.at.as_deref().map_or_else(String::new, circumstances::date)),
         ("device", listed(&outcome.facts)),
         ("state before", state),
         ("prepared by", prepared),

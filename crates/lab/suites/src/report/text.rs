@@ -3,11 +3,12 @@
 use crate::outcome::{Outcome, Row};
 use crate::suite;
 use block::printable;
+use report::notes::Notes;
 use report::terminal::{Column, Fit, Line, Look, Span, Table, Text, fits, sentence_width};
 use report::words::{figure, time};
 
 /// Returns the notes on a row.
-pub(super) fn notes(row: &Row) -> String {
+pub(super) fn notes(row: &Row) -> Vec<String> {
     let mut notes = Vec::new();
     match row.cold {
         Some(true) => notes.push("cold".to_owned()),
@@ -44,9 +45,9 @@ pub(super) fn notes(row: &Row) -> String {
         notes.push(format!("shortened: {how}"));
     }
     if !row.prepared.is_empty() {
-        notes.push(row.prepared.clone());
+        notes.push(format!("prepared by {}", row.prepared));
     }
-    notes.join(", ")
+    notes
 }
 
 /// Returns the latencies that a table shows.
@@ -70,7 +71,8 @@ pub fn text(outcome: &Outcome, width: Option<usize>) -> Text {
         Some(cache) => format!(" with {} of cache", cache.memory),
         None => ", bare".to_owned(),
     };
-    let (name, title, time) = (plan.suite.name, plan.target.title(), outcome.time);
+    let (title, time) = (plan.target.title(), outcome.time);
+    let name = suite::title(plan.suite.name);
     let title = format!("{name} on {}{cache}, in {time} time", printable(title));
     let mut text = Text::default();
     text.extend(Line::heading(title).wrapped(sentence_width(width), 0));
@@ -80,7 +82,7 @@ pub fn text(outcome: &Outcome, width: Option<usize>) -> Text {
     text.push("");
     match outcome.rows.is_empty() {
         true => text.push("Nothing was measured."),
-        false => text.extend(table(&outcome.rows, width)),
+        false => table(&mut text, &outcome.rows, width),
     }
     let suite = suite::find(plan.suite.name);
     if let Some(block) = suite.and_then(|suite| suite.block(outcome)) {
@@ -100,13 +102,24 @@ fn look(row: &Row) -> Look {
     }
 }
 
-/// Returns the lines of the table. Notes are a column if there is room, and otherwise below their
-/// rows.
-fn table(rows: &[Row], width: Option<usize>) -> Vec<Line> {
-    let beside = table_of(rows, true);
-    match fits(&beside, width) {
+/// Widest table; wider ones are hard to read, and do not fit most windows.
+const WIDTH_MAX: usize = 100;
+
+/// Adds the table. Notes that all rows share follow it, others are a column if there is room, and
+/// otherwise below their rows.
+fn table(text: &mut Text, rows: &[Row], width: Option<usize>) {
+    let width = Some(width.unwrap_or(WIDTH_MAX).min(WIDTH_MAX));
+    let all: Vec<Vec<String>> = rows.iter().map(notes).collect();
+    let shared = Notes::of(&all).shared;
+    let beside = table_of(rows, &shared, true);
+    text.extend(match fits(&beside, width) {
         true => beside.lines(width),
-        false => table_of(rows, false).lines(width),
+        false => table_of(rows, &shared, false).lines(width),
+    });
+    if !shared.is_empty() {
+        let line = format!("All rows: {}.", shared.join(", "));
+        text.push("");
+        text.extend(Line::from(&*printable(&line)).wrapped(sentence_width(width), 0));
     }
 }
 
@@ -122,28 +135,38 @@ fn latency(head: &str) -> Column {
     }
 }
 
-fn table_of(rows: &[Row], has_notes: bool) -> Table {
+fn table_of(rows: &[Row], shared: &[String], has_notes: bool) -> Table {
     let mut columns = vec![
         Column::text("test", Fit::Wrap(TEST_MIN)),
-        Column::number(""),
-        Column::text("", Fit::Whole),
+        Column::number("value"),
+        Column::text("unit", Fit::Whole),
     ];
     columns.extend(["mean", "p50", "p99", "p99.99", "max"].map(latency));
-    columns.push(Column::text("", Fit::Whole));
+    let has_notes = has_notes && rows.iter().any(|row| !own_notes(row, shared).is_empty());
+    if has_notes {
+        columns.push(Column::text("notes", Fit::Whole));
+    }
     let mut table = Table::new(2, columns);
     for row in rows {
         let (test, unit) = (printable(&row.test), printable(row.unit));
         let mut cells: Vec<Span> = vec![(&*test).into(), figure(row.value).into(), (&*unit).into()];
         cells.extend(latencies(row).map(Span::from));
-        let notes = notes(row);
-        let notes = Span::new(look(row), &*printable(&notes));
-        cells.push(if has_notes { notes.clone() } else { Span::default() });
+        let notes = Span::new(look(row), &*printable(&own_notes(row, shared)));
+        if has_notes {
+            cells.push(notes.clone());
+        }
         table.push(cells);
         if !has_notes && !notes.text.is_empty() {
             table.push_note(Line::of(notes));
         }
     }
     table
+}
+
+/// Returns the notes on a row that not all rows share.
+fn own_notes(row: &Row, shared: &[String]) -> String {
+    let own = notes(row).into_iter().filter(|note| !shared.contains(note));
+    own.collect::<Vec<_>>().join(", ")
 }
 
 /// Minimum width of the names of tests.

@@ -23,6 +23,8 @@ use crate::outcome::{Outcome, Row};
 use crate::plan::{Plan, Profile};
 use crate::test_rig::TestRig;
 use load::{Load, Order, Record};
+use report::grid::{GridCell, GridRow, grid};
+use report::words::figure;
 use std::fmt::Write;
 
 /// A test: its label in the block, its name, the order, bytes of a request, requests under way.
@@ -115,9 +117,51 @@ impl Suite for Cdm {
         Ok(())
     }
 
+    fn verdict(&self, outcome: &Outcome) -> Option<String> {
+        let (_, name, _, bytes, _) = version(&outcome.plan).tests[0];
+        let value =
+            |direction: &str| outcome.row(&format!("{name} {direction}")).map(|row| row.value);
+        let read = value("read")?;
+        let written = value("write").map(|rate| format!(", {} written", figure(rate)));
+        Some(format!(
+            "Sequential {}: {} MB/s read{}.",
+            block::Size(bytes.into()),
+            figure(read),
+            written.unwrap_or_default()
+        ))
+    }
+
+    /// Draws the program's own grid: a test in each row, reads and writes beside each other.
+    fn plots(&self, outcome: &Outcome) -> Vec<String> {
+        let rows = version(&outcome.plan).tests.iter().map(|(_, name, ..)| {
+            let cells = ["read", "write"].map(|direction| cell(outcome, name, direction));
+            ((*name).to_owned(), cells.to_vec())
+        });
+        let rows: Vec<GridRow> =
+            rows.filter(|(_, cells)| cells.iter().any(Option::is_some)).collect();
+        match rows.is_empty() {
+            true => Vec::new(),
+            false => vec![grid(
+                "CrystalDiskMark: median of five runs",
+                "MB/s",
+                &["Read", "Write"],
+                &rows,
+            )],
+        }
+    }
+
     fn block(&self, outcome: &Outcome) -> Option<String> {
         Some((version(&outcome.plan).block)(outcome))
     }
+}
+
+/// Returns a cell of the grid: the median, with the first run, which the program discards.
+fn cell(outcome: &Outcome, name: &str, direction: &str) -> Option<GridCell> {
+    let test = format!("{name} {direction}");
+    let row = outcome.row(&test)?;
+    let first = outcome.row(&format!("{test}, first run"));
+    let remark = first.map_or(String::new(), |first| format!("first run {}", figure(first.value)));
+    Some(GridCell { value: row.value, remark })
 }
 
 fn version(plan: &Plan) -> &'static Version {

@@ -18,10 +18,12 @@ mod replayed;
 mod seqfill;
 mod sizes;
 mod sweep;
+mod title;
 mod trim;
 
 pub use era::{Era, plan_in};
 pub use qd1::{QD1_READ, QD1_SATURATING, QD1_WRITE};
+pub use title::title;
 
 use crate::halt::{Halt, Watch};
 use crate::outcome::{IN_USE, Outcome, Row};

@@ -353,7 +353,11 @@ mod tests {
     fn the_page_has_a_tile_and_a_row_for_each_part_and_no_text_of_names_as_html() {
         let report = examples::report();
         let page = report.page();
-        assert_eq!(page.matches("<script").count(), 1, "the data, which is not run");
+        assert_eq!(
+            page.matches("<script").count(),
+            2,
+            "the data, and the script that saves charts"
+        );
         for needs in ["src=", "href=\"h", "url(", "@import", "http"] {
             assert!(!page.contains(needs), "{needs}");
         }

@@ -13,6 +13,8 @@ use crate::suite::Suite;
 use crate::test_rig::TestRig;
 use block::Size;
 use report::bars::{Bar, Test, bars};
+use report::heatmap;
+use report::matrix_names::matrices;
 use report::words::time;
 
 const READS: [u32; 3] = [100, 65, 0];
@@ -56,16 +58,23 @@ impl Suite for LatencyTest {
     fn plots(&self, outcome: &Outcome) -> Vec<String> {
         let mut plots = rounds::plots(outcome);
         let longest = |row: &Row| row.latency.as_ref().map_or(0.0, |it| it.max_ns() as f64 / 1e6);
-        for (title, value) in
-            [("Mean latency", (|row| row.value) as fn(&Row) -> f64), ("Longest latency", longest)]
+        for (title, value) in [("mean", (|row| row.value) as fn(&Row) -> f64), ("longest", longest)]
         {
-            let tests = outcome.rows.iter().map(|row| Test {
-                name: row.test.clone(),
-                bars: vec![Some(Bar { value: value(row), interval: None })],
+            let values = outcome.rows.iter().map(|row| (row.test.as_str(), value(row)));
+            let (drawn, left) = matrices(&values.collect::<Vec<_>>(), "ms");
+            let named = |matrix: heatmap::Matrix| heatmap::Matrix {
+                title: format!("Latency, {title}: {}", matrix.title),
+                ..matrix
+            };
+            plots.extend(drawn.into_iter().map(|matrix| named(matrix).figure()));
+            let tests = left.into_iter().map(|index| Test {
+                name: outcome.rows[index].test.clone(),
+                bars: vec![Some(Bar { value: value(&outcome.rows[index]), interval: None })],
                 published: None,
             });
             let tests: Vec<Test> = tests.collect();
-            plots.extend((!tests.is_empty()).then(|| bars(title, "ms", &[], &tests)));
+            let title = format!("Latency, {title}");
+            plots.extend((!tests.is_empty()).then(|| bars(&title, "ms", &[], &tests)));
         }
         plots
     }

@@ -102,7 +102,12 @@ pub(super) fn plot(series: &Series) -> Option<String> {
             ("110 % of it", true, found.average + half, found.average + half),
             ("90 % of it", true, found.average - half, found.average - half),
         ] {
-            curves.push(Curve { name, points: vec![(first, from), (last, to)], is_bound });
+            curves.push(Curve {
+                name,
+                points: vec![(first, from), (last, to)],
+                is_bound,
+                colour: None,
+            });
         }
     }
     let all: Vec<f64> = curves.iter().flat_map(|curve| &curve.points).map(|it| it.1).collect();
