@@ -41,7 +41,13 @@ const OTHER_STATUSES: [(&str, &[Fact<u8>]); 4] = [
             (7, "Data differs from the written data."),
         ],
     ),
-    ("overdrive-doctor", &[(0, "'overdrive serve' can work here."), (1, "It cannot.")]),
+    (
+        "overdrive-doctor",
+        &[
+            (0, "'overdrive serve' can work here, and nothing needs mending."),
+            (1, "It cannot, or a setting of the machine needs mending."),
+        ],
+    ),
     (
         "overdrive-sim",
         &[
