@@ -1,5 +1,6 @@
 //! The `overdrive` command.
 
+mod advise;
 mod again;
 mod bench;
 mod columns;
@@ -57,6 +58,7 @@ enum Command {
     Drive(drive::Arguments),
     Bench(Box<bench::Arguments>),
     Sim(sim::Arguments),
+    Advise(advise::Arguments),
     Pool(pool::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
@@ -119,6 +121,7 @@ fn main() -> ExitCode {
         Command::Drive(arguments) => drive::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::Advise(arguments) => advise::run(&arguments),
         Command::Pool(arguments) => pool::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),

@@ -19,7 +19,7 @@ const STATUSES: [Fact<u8>; 8] = [
 ];
 
 /// Statuses of commands with meanings of their own.
-const OTHER_STATUSES: [(&str, &[Fact<u8>]); 4] = [
+const OTHER_STATUSES: [(&str, &[Fact<u8>]); 5] = [
     (
         "overdrive-bench",
         &[
@@ -39,6 +39,14 @@ const OTHER_STATUSES: [(&str, &[Fact<u8>]); 4] = [
             (0, "The demo ran, whatever it measured."),
             (1, "It could not run."),
             (7, "Data differs from the written data."),
+        ],
+    ),
+    (
+        "overdrive-advise",
+        &[
+            (0, "A cache helps, or may help."),
+            (1, "It would not; or watching ended early, and the results so far were printed."),
+            (2, "Wrong usage, or the target cannot be read."),
         ],
     ),
     (

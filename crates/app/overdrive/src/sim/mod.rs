@@ -14,6 +14,7 @@ use crate::watch::Watch;
 use block::Size;
 use clap::ValueEnum;
 use compress::Compress;
+pub(crate) use compress::sampled as compress_sample;
 use simulator::{Choice, Error, Memory, Plan, Rate, Sample};
 use stack::{Exit, Failure};
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -107,7 +108,7 @@ enum Count {
     Reads,
 }
 
-fn format(text: &str) -> Result<Format, String> {
+pub(crate) fn format(text: &str) -> Result<Format, String> {
     let known = Format::by_name(text);
     known.ok_or_else(|| match stack::near(text, Format::ALL.into_iter().map(Format::name)) {
         Some(near) => format!("there is no such format; did you mean '{near}'?"),
@@ -204,7 +205,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Err(Failure::new(Exit::Negative, message))
 }
 
-fn failure(error: Error) -> Failure {
+pub(crate) fn failure(error: Error) -> Failure {
     let exit = match &error {
         Error::Usage(_) => Exit::Usage,
         Error::NotFound(_) | Error::Interrupted => Exit::Negative,
