@@ -188,9 +188,12 @@ fn a_mix_with_writes_that_are_not_flushed_gains_as_predicted() {
 
 #[test]
 fn a_load_that_reads_each_block_once_is_left_alone_and_gains_nothing() {
-    // A permutation without streams: the multiplier is odd.
-    let steps: Vec<Step> =
-        (0..30_000u64).map(|number| Step::Read(number * 40_503 % BLOCKS)).collect();
+    // A random order: a constant stride would have streams, which readahead follows.
+    let (mut random, mut blocks) = (Random::new(3), (0..BLOCKS).collect::<Vec<u64>>());
+    for place in (1..blocks.len()).rev() {
+        blocks.swap(place, random.below(place as u64 + 1) as usize);
+    }
+    let steps: Vec<Step> = blocks[..30_000].iter().map(|block| Step::Read(*block)).collect();
     let bare = run(&steps, None);
     let (_, advice) = predicted(&bare);
     assert!(advice.leaves_it && advice.recommendation.is_none(), "{}", advice.verdict);
@@ -200,4 +203,17 @@ fn a_load_that_reads_each_block_once_is_left_alone_and_gains_nothing() {
         eprintln!("each block once: {} MiB gain {:.4}", bytes >> 20, gained);
         assert!(gained < 0.01, "{} MiB gain {gained}", bytes >> 20);
     }
+}
+
+#[test]
+fn a_copy_is_answered_by_perhaps_and_gains_no_more_than_the_bound() {
+    let steps: Vec<Step> = (0..30_000u64).map(Step::Read).collect();
+    let bare = run(&steps, None);
+    let (_, advice) = predicted(&bare);
+    assert!(!advice.leaves_it && advice.recommendation.is_none(), "{}", advice.verdict);
+    let cached = run(&steps, Some(SIZES[2]));
+    let saved = bare.total_ns as f64 - cached.total_ns as f64;
+    let most = advice.readahead_ns.expect("addresses are known");
+    eprintln!("a copy: readahead saves at most {:.1} ms, {:.1} ms real", most / 1e6, saved / 1e6);
+    assert!(saved > 0.0 && saved <= most * 1.01, "{saved} of {most}");
 }

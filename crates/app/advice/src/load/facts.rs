@@ -23,7 +23,7 @@ impl Mean {
     }
 }
 
-/// What was observed of a load.
+/// Observations of a load.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Facts {
     /// Number of reads.

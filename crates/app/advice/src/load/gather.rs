@@ -4,6 +4,7 @@ use super::facts::Facts;
 use super::streams::Streams;
 use simulator::{DirectionCaches, Error, Rate, each_access};
 use std::collections::HashMap;
+use std::io::Read;
 use std::path::Path;
 use trace::recording::MAGIC;
 use trace::{Access, Direction, Event, Format, Operation, Trace};
@@ -13,7 +14,11 @@ const SIZE_MIN: u64 = 256 << 20;
 /// Time after which a write is written back without a flush: half of the default of `dirty_age`.
 const WRITEBACK_NS: u64 = 2_500_000_000;
 /// Maximum size of a file whose blocks are all simulated; of larger ones, a sample is.
-const WHOLE_BYTES_MAX: u64 = 4 << 20;
+const WHOLE_BYTES_MAX: u64 = 64 << 20;
+/// The same of a compressed file.
+const WHOLE_PACKED_BYTES_MAX: u64 = 1 << 20;
+/// First bytes of files compressed by gzip, xz and zstd.
+const PACKED: [&[u8]; 3] = [b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"];
 /// The sample of larger traces.
 const SAMPLE: f64 = 0.125;
 /// Maximum size of a recording that is read as a whole, with the times of its requests.
@@ -170,9 +175,14 @@ pub fn gather_trace(
     threads: usize,
 ) -> Result<(Facts, Format), Error> {
     let bytes = path.metadata().map_or(0, |data| data.len());
-    let is_recording =
-        format.is_none_or(|format| format == Format::Recording) && is_recording(path);
-    let rate = match bytes <= WHOLE_BYTES_MAX {
+    let start = start_of(path);
+    let may_record = format.is_none_or(|format| format == Format::Recording);
+    let is_recording = may_record && start.starts_with(&MAGIC);
+    let whole_max = match PACKED.iter().any(|magic| start.starts_with(magic)) {
+        true => WHOLE_PACKED_BYTES_MAX,
+        false => WHOLE_BYTES_MAX,
+    };
+    let rate = match bytes <= whole_max {
         true => Rate::ALL,
         false => Rate::new(SAMPLE).expect("a share"),
     };
@@ -196,9 +206,10 @@ pub fn gather_trace(
     Ok((facts, format))
 }
 
-fn is_recording(path: &Path) -> bool {
-    use std::io::Read;
-    let mut start = [0; MAGIC.len()];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
-    read.is_ok() && start == MAGIC
+/// Returns the first bytes of a file; none if it cannot be read.
+fn start_of(path: &Path) -> Vec<u8> {
+    let mut start = Vec::new();
+    let file = std::fs::File::open(path);
+    _ = file.and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start));
+    start
 }

@@ -46,18 +46,32 @@ fn a_load_that_reads_again_gets_the_smallest_size_that_is_enough() {
     assert_eq!(advice.chosen, Some(0));
     assert_eq!(advice.recommendation.as_deref(), Some("overdrive attach /dev/sdx --memory 256M"));
     assert!(advice.verdict.starts_with("yes: 256 MiB of memory would save "), "{}", advice.verdict);
+    assert!(advice.verdict.ends_with("(extrapolated from 999.00 ms)"), "{}", advice.verdict);
     assert!(advice.unseen[0].starts_with("Only 999.00 ms were observed"), "{:?}", advice.unseen);
 }
 
 #[test]
 fn a_load_that_reads_nothing_again_is_left_alone() {
     let events: Vec<Event> =
+        (0..1000).map(|number| event(number * 1_000_000, Operation::Read, number * 3)).collect();
+    let facts = gathered(&events);
+    assert_eq!(facts.sequential_share, Some(0.0));
+    let advice = advise(&facts, &premises(&facts, None));
+    assert!(advice.leaves_it && advice.recommendation.is_none());
+    assert!(advice.verdict.starts_with("leave it: it would save you 0"), "{}", advice.verdict);
+}
+
+#[test]
+fn sequential_reads_may_gain_by_readahead() {
+    let events: Vec<Event> =
         (0..1000).map(|number| event(number * 1_000_000, Operation::Read, number)).collect();
     let facts = gathered(&events);
     assert!(facts.sequential_share.expect("addresses") > 0.99);
     let advice = advise(&facts, &premises(&facts, None));
-    assert!(advice.leaves_it && advice.recommendation.is_none());
-    assert!(advice.verdict.starts_with("leave it: it would save you 0"), "{}", advice.verdict);
+    assert!(!advice.leaves_it && advice.recommendation.is_none());
+    assert!(advice.verdict.starts_with("perhaps: readahead would save at most "));
+    let fast = advise(&facts, &premises(&facts, Some(5_000)));
+    assert!(fast.leaves_it, "{}", fast.verdict);
 }
 
 #[test]
@@ -125,7 +139,7 @@ fn counters_alone_give_an_upper_bound() {
     let facts = Facts { reads: 10, duration_ns: Some(10_000_000_000), ..Facts::default() };
     let advice = advise(&facts, &premises(&facts, Some(10_000)));
     assert!(
-        advice.leaves_it && advice.verdict.contains("at most 864.00 ms a day"),
+        advice.leaves_it && advice.verdict.contains("at most 864.00 ms a day (extrapolated"),
         "{}",
         advice.verdict
     );

@@ -59,6 +59,9 @@ pub struct Advice {
     pub durabilities: Vec<DurabilityGain>,
     /// Time of all reads and writes without a cache, in nanoseconds: no cache can save more.
     pub busy_ns: f64,
+    /// Upper bound of the time that readahead of sequential reads saves, in nanoseconds: that of
+    /// programs that wait for each read. None: addresses are unknown.
+    pub readahead_ns: Option<f64>,
     /// Index of the recommended size. None: leave it, or unknown.
     pub chosen: Option<usize>,
     /// A command to paste. None: there is nothing to recommend.
@@ -69,7 +72,7 @@ pub struct Advice {
     pub verdict: String,
     /// Why, in a sentence.
     pub reason: String,
-    /// What was not seen, in sentences.
+    /// Gaps of the observation, in sentences.
     pub unseen: Vec<String>,
 }
 
@@ -98,6 +101,9 @@ pub fn advise(facts: &Facts, premises: &Premises) -> Advice {
     let mut advice = Advice {
         durabilities: durabilities(facts, latency, per_day),
         busy_ns,
+        readahead_ns: facts
+            .sequential_share
+            .map(|share| facts.reads as f64 * share * (latency.read_ns - HIT_NS).max(0.0)),
         chosen: None,
         recommendation: None,
         leaves_it: false,
@@ -108,7 +114,10 @@ pub fn advise(facts: &Facts, premises: &Premises) -> Advice {
     };
     match advice.sizes.is_empty() {
         true => without_addresses(&mut advice, facts),
-        false => by_size(&mut advice, premises),
+        false => by_size(&mut advice, facts, premises),
+    }
+    if advice.leaves_it && advice.recommendation.is_none() {
+        for_streams(&mut advice, per_day);
     }
     advice
 }
@@ -139,15 +148,34 @@ fn durabilities(
     let writes = facts.writes as f64 * (latency.write_ns - HIT_NS).max(0.0);
     let flushed = flushes as f64 * (latency.flush_ns - HIT_NS).max(0.0);
     let ordered = if flushes > 0 { writes + flushed } else { 0.0 };
-    let gains = [("flush", overwritten_ns(facts, latency)), ("ordered", ordered)];
+    // Counters do not show which blocks are written again.
+    let flush = facts.overwritten_blocks.map(|_| ("flush", overwritten_ns(facts, latency)));
+    let gains = flush.into_iter().chain([("ordered", ordered)]);
     gains
-        .into_iter()
         .map(|(name, saved_ns)| DurabilityGain {
             name,
             saved_ns,
             saved_ns_per_day: per_day(saved_ns),
         })
         .collect()
+}
+
+/// Changes a no into a perhaps if readahead could save what hits do not.
+fn for_streams(advice: &mut Advice, per_day: impl Fn(f64) -> Option<f64>) {
+    let Some(most) = advice.readahead_ns else { return };
+    let is_little = per_day(most).is_some_and(|ns| ns < PER_DAY_NS_MIN);
+    let has_room = advice.sizes.iter().any(|gain| gain.is_spare != Some(false));
+    if most < advice.busy_ns * SHARE_MIN || is_little || !has_room {
+        return;
+    }
+    advice.leaves_it = false;
+    let saved = saving(most, per_day(most));
+    advice.verdict = format!("perhaps: readahead would save at most {saved}");
+    advice.reason =
+        "Too little is read again, but reads are sequential. Readahead saves time only \
+                     if the program waits for each read, as with direct I/O: the page cache reads \
+                     ahead itself."
+            .to_owned();
 }
 
 /// Formats a saving: per day if that is known.
@@ -158,10 +186,16 @@ fn saving(saved_ns: f64, per_day: Option<f64>) -> String {
     }
 }
 
+/// Returns a remark for a short observed time.
+fn extrapolated(facts: &Facts) -> String {
+    let short = facts.duration_ns.filter(|ns| *ns < SHORT_NS);
+    short.map_or(String::new(), |ns| format!(" (extrapolated from {})", time(ns as f64)))
+}
+
 /// Answers from an upper bound: no cache saves more than all of the reads and writes.
 fn without_addresses(advice: &mut Advice, facts: &Facts) {
     let per_day = facts.duration_ns.map(|all| advice.busy_ns / all as f64 * DAY_NS);
-    let most = saving(advice.busy_ns, per_day);
+    let most = saving(advice.busy_ns, per_day) + &extrapolated(facts);
     advice.leaves_it = per_day.is_some_and(|ns| ns < PER_DAY_NS_MIN);
     if advice.leaves_it {
         advice.verdict = format!("leave it: it would save you at most {most}");
@@ -174,7 +208,7 @@ fn without_addresses(advice: &mut Advice, facts: &Facts) {
     }
 }
 
-fn by_size(advice: &mut Advice, premises: &Premises) {
+fn by_size(advice: &mut Advice, facts: &Facts, premises: &Premises) {
     let fits = |gain: &&SizeGain| gain.is_spare != Some(false);
     let best = advice.sizes.iter().filter(fits).map(|gain| gain.saved_ns).reduce(f64::max);
     let Some(best) = best else {
@@ -197,7 +231,15 @@ fn by_size(advice: &mut Advice, premises: &Premises) {
     );
     if share < SHARE_MIN || is_little {
         advice.leaves_it = true;
-        advice.verdict = format!("leave it: it would save you {saved}");
+        advice.verdict = match is_little || gain.saved_ns_per_day.is_none() {
+            true => format!("leave it: it would save you {saved}"),
+            false => {
+                format!(
+                    "leave it: it would save you {:.1} % of the time of requests",
+                    100.0 * share
+                )
+            }
+        };
         advice.reason = format!("{hits}: {:.1} % of the time of all requests.", 100.0 * share);
         return;
     }
@@ -205,7 +247,8 @@ fn by_size(advice: &mut Advice, premises: &Premises) {
     let memory = gain.memory_bytes >> 20;
     advice.recommendation =
         Some(format!("overdrive attach {} --memory {memory}M", premises.backing));
-    advice.verdict = format!("yes: {} of memory would save {saved}", Size(gain.memory_bytes));
+    let memory = Size(gain.memory_bytes);
+    advice.verdict = format!("yes: {memory} of memory would save {saved}{}", extrapolated(facts));
     let premise = match premises.latency.source {
         Source::Recorded => String::new(),
         Source::Given => format!(", if a request takes {}", time(premises.latency.read_ns)),

@@ -47,6 +47,7 @@ pub(super) fn object(shown: &Shown) -> Value {
         "flush_ns": premises.latency.flush_ns,
         "latency_source": premises.latency.source.name(),
         "busy_ns": advice.busy_ns,
+        "readahead_ns": advice.readahead_ns,
         "sequential_share": facts.sequential_share,
         "overwritten_blocks": facts.overwritten_blocks,
         "sample_rate": facts.sample_rate,

@@ -69,7 +69,7 @@ fn time_us(text: &str) -> Result<u64, String> {
 /// All that is shown.
 struct Shown {
     target: String,
-    /// What was observed: `trace` or `device`.
+    /// Kind of the target: `trace` or `device`.
     kind: &'static str,
     /// The trace's format, or the source of counters.
     source: String,
@@ -101,7 +101,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         report.write(&page::page(&shown))?;
     }
     if is_cut {
-        let message = format!("{}: watching ended early", target.display());
+        let message =
+            format!("{}: watching ended early; the figures are for a part", target.display());
         return Err(Failure::new(Exit::Negative, message));
     }
     Ok(match shown.advice.leaves_it {

@@ -7,10 +7,11 @@ use report::plot::{Curve, Names, Plot, Style, escaped};
 use std::fmt::Write;
 
 const STYLE: &str = "\
-.wide { overflow-x: auto; } .wide th, .wide td { padding: .3rem .5rem; white-space: nowrap; }
+.wide { overflow-x: auto; } .wide table { font-size: .78rem; }
+.wide th, .wide td { padding: .3rem .25rem; white-space: nowrap; }
 .facts th { text-align: left; font-weight: 400; color: var(--soft); vertical-align: top; }
 .facts td { text-align: left; white-space: normal; }
-pre { overflow-x: auto; }
+pre { white-space: pre-wrap; }
 ";
 
 pub(super) fn page(shown: &Shown) -> String {
@@ -68,7 +69,7 @@ fn curve(shown: &Shown) -> Option<String> {
         x: Axis::doublings(sizes.iter().map(|gain| gain.memory_bytes as f64)),
         y: Axis::exact(0.0, 100.0),
         style: Style::Marked,
-        names: Names::Beside,
+        names: Names::Above,
         curves,
         levels: Vec::new(),
     };

@@ -80,7 +80,7 @@ fn counters(text: &str, name: &str) -> Option<Counters> {
 
 /// Returns the facts between two looks.
 fn between(before: &Counters, after: &Counters, duration_ns: u64) -> Facts {
-    // A device that was attached anew begins at zero.
+    // The counters of a device that was attached again begin at zero.
     let since = |before: u64, after: u64| after.saturating_sub(before);
     let times = |count, before, after| Mean { count, sum_ns: since(before, after) * 1_000_000 };
     let reads = since(before.reads, after.reads);
