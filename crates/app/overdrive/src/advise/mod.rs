@@ -39,8 +39,8 @@ pub(crate) struct Arguments {
     #[arg(long = "for", value_name = "TIME", default_value = "10min", value_parser = time_us)]
     watched: u64,
 
-    /// The trace's format, if it cannot be detected from its content; the names are those of 'sim'.
-    #[arg(long, value_name = "F", value_parser = crate::sim::format)]
+    #[arg(long, value_name = "F", value_parser = crate::sim::format,
+          help = crate::sim::format_help())]
     format: Option<Format>,
 
     /// Time of a request without a cache; by default the recorded one, otherwise 100us.

@@ -109,6 +109,7 @@ fn between(before: &Counters, after: &Counters, duration_ns: u64) -> Facts {
 ///
 /// # Errors
 /// There is no such device at the start.
+#[expect(clippy::disallowed_methods, reason = "no lane: a command's own thread and clock")]
 pub(super) fn watch(
     root: &Path,
     name: &str,

@@ -120,7 +120,7 @@ fn formats() -> String {
     Format::ALL.map(Format::name).join(", ")
 }
 
-fn format_help() -> String {
+pub(crate) fn format_help() -> String {
     format!("The trace's format, if it cannot be detected from its content: {}", formats())
 }
 
