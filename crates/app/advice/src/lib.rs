@@ -5,6 +5,7 @@
 #[cfg(test)]
 #[path = "../../overdrive/src/sim/examples.rs"]
 mod examples;
+pub mod load;
 mod simulation;
 mod volume;
 

@@ -61,6 +61,7 @@ const NAMED: &[(&str, &str, Candidates)] = &[
     ("drive models", "name", model_names),
     ("mount", "backing", backings),
     ("serve", "backing", backings),
+    ("advise", "format", format_names),
     ("sim", "format", format_names),
     ("sim", "policy", policy_names),
     ("trace convert", "format", format_names),

@@ -1,5 +1,6 @@
 //! The `overdrive` command.
 
+mod advise;
 mod again;
 mod bench;
 mod columns;
@@ -59,6 +60,7 @@ enum Command {
     Bench(Box<bench::Arguments>),
     Sim(sim::Arguments),
     Trace(trace::Arguments),
+    Advise(advise::Arguments),
     Pool(pool::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
@@ -122,6 +124,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
+        Command::Advise(arguments) => advise::run(&arguments),
         Command::Pool(arguments) => pool::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => Ok(doctor::run(&arguments)),

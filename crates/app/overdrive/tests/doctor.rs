@@ -22,7 +22,8 @@ fn doctor_says_that_serve_works_where_these_tests_do() {
     let value = object(&output);
     assert_eq!(value["schema"], "overdrive.doctor/1");
     assert_eq!(value["serve"], true);
-    assert_eq!(output.status.code(), Some(0));
+    let to_mend = value["to_mend"].as_u64().expect("a number");
+    assert_eq!(output.status.code(), Some(i32::from(to_mend > 0)));
     let checks = value["checks"].as_array().expect("a list");
     for name in [
         "kernel",
@@ -31,6 +32,8 @@ fn doctor_says_that_serve_works_where_these_tests_do() {
         "direct I/O",
         "image locks",
         "short memory",
+        "CPU governor",
+        "transparent pages",
         "fio",
         "nbdcopy",
     ] {
@@ -38,7 +41,10 @@ fn doctor_says_that_serve_works_where_these_tests_do() {
         assert_eq!(found.len(), 1, "{name}");
         assert!(!found[0]["found"].as_str().expect("words").is_empty(), "{name}");
     }
+    let costly = |check: &&serde_json::Value| check["state"] == "mend";
+    assert_eq!(checks.iter().filter(costly).count() as u64, to_mend);
     for check in checks {
+        assert_eq!(check["state"] == "mend", check["effect"].is_string() && costly(&check));
         let is_worse = check["state"] != "ok" && check["group"] != "also";
         assert!(!is_worse || check["mend"].is_string(), "no mend: {check}");
     }
@@ -55,7 +61,8 @@ fn doctor_finds_programs_by_path_and_names_what_is_missing() {
     let lines: Vec<_> = text.lines().collect();
     let fio = lines.iter().position(|line| line.starts_with("  missing  fio ")).expect("missing");
     assert!(lines[fio + 1].contains("-> ") && lines[fio + 1].contains("install"), "{text}");
-    assert_eq!(output.status.code(), Some(0), "serve needs no programs");
+    let costs = lines.iter().any(|line| line.starts_with("  mend     "));
+    assert_eq!(output.status.code(), Some(i32::from(costs)), "serve needs no programs");
     assert!(lines[0].starts_with("overdrive serve can work here"), "the verdict first: {text}");
     assert!(
         !text.contains("qemu-io") && !text.contains('\x1b') && !text.contains("not use"),

@@ -3,7 +3,7 @@
 //! Sources: the kernel's Documentation/admin-guide/cgroup-v1/cgroups.rst and cgroup-v2.rst,
 //! proc_pid_mountinfo(5).
 
-use crate::mounts::{Mount, mounts};
+use crate::mounts::{Mount, mounts, mounts_in};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +30,17 @@ pub struct Group {
 pub fn own_groups(controller: &str) -> Vec<Group> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     groups(&own, &mounts(), controller)
+}
+
+/// Returns the same of a machine whose file systems are below this directory.
+pub fn own_groups_in(root: &Path, controller: &str) -> Vec<Group> {
+    let process = root.join("proc/self");
+    let own = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+    let mut found = groups(&own, &mounts_in(&process), controller);
+    for group in &mut found {
+        group.path = root.join(group.path.strip_prefix("/").unwrap_or(&group.path));
+    }
+    found
 }
 
 /// Returns the mount of a generation's hierarchy with this controller.

@@ -66,7 +66,7 @@ pub use claimed::ClaimedDevice;
 pub use clock::{Patience, now_ns};
 pub use file::{FileVolume, Lock, OpenOptions};
 pub use file_extents::{FileExtent, file_extents};
-pub use groups::{Generation, Group, own_groups};
+pub use groups::{Generation, Group, own_groups, own_groups_in};
 pub use huge_allocator::{HugeAllocator, want_huge_allocations};
 pub use image::{ImageFormat, reason};
 pub use in_use::{

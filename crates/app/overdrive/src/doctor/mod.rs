@@ -1,7 +1,9 @@
-//! `overdrive doctor`: features that this machine supports, and those that are missing.
+//! `overdrive doctor`: features that this machine supports, those that are missing, and settings
+//! that cost speed.
 
 mod devices;
 mod kernel;
+mod machine;
 mod memory;
 mod place;
 
@@ -12,11 +14,13 @@ use serde_json::{Value, json};
 use stack::Exit;
 use std::process::ExitCode;
 
-/// Show the features that this machine supports, and those that are missing.
+/// Show the features that this machine supports, those that are missing, and settings that cost
+/// speed.
 ///
-/// The verdict comes first. Nothing is changed, except for a temporary file in the current
-/// directory to test direct I/O and locks. Exit status: 0 if 'overdrive serve' can work here,
-/// otherwise 1.
+/// The verdict comes first. Each setting of disks, processors and memory that needs mending is
+/// shown with its effect and the command that mends it. Nothing is changed, except for a temporary
+/// file in the current directory to test direct I/O and locks. Exit status: 1 if 'overdrive serve'
+/// cannot work here or if something needs mending, otherwise 0.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -35,6 +39,8 @@ enum State {
     Ok,
     /// It works, but less well, or not for everything.
     Limited,
+    /// A setting that costs speed, lifetime or safety, and that one command mends.
+    Costly,
     Missing,
 }
 
@@ -43,6 +49,7 @@ impl State {
         match self {
             State::Ok => "ok",
             State::Limited => "limited",
+            State::Costly => "mend",
             State::Missing => "missing",
         }
     }
@@ -51,7 +58,7 @@ impl State {
         match self {
             State::Ok => Look::Good,
             State::Limited => Look::Doubtful,
-            State::Missing => Look::Bad,
+            State::Costly | State::Missing => Look::Bad,
         }
     }
 }
@@ -61,6 +68,8 @@ impl State {
 enum Group {
     /// Without it (missing, not just limited) `serve` does not work.
     Serve,
+    /// Settings of the machine.
+    Machine,
     Attach,
     Drive,
     Demo,
@@ -70,8 +79,15 @@ enum Group {
 }
 
 impl Group {
-    const ALL: [Group; 6] =
-        [Group::Serve, Group::Attach, Group::Drive, Group::Demo, Group::Tests, Group::Also];
+    const ALL: [Group; 7] = [
+        Group::Serve,
+        Group::Machine,
+        Group::Attach,
+        Group::Drive,
+        Group::Demo,
+        Group::Tests,
+        Group::Also,
+    ];
 
     /// Whether it is shown by default.
     fn is_for_users(self) -> bool {
@@ -81,6 +97,7 @@ impl Group {
     fn name(self) -> &'static str {
         match self {
             Group::Serve => "serve",
+            Group::Machine => "machine",
             Group::Attach => "attach",
             Group::Drive => "drive",
             Group::Demo => "demo",
@@ -92,6 +109,7 @@ impl Group {
     fn heading(self) -> &'static str {
         match self {
             Group::Serve => "overdrive serve",
+            Group::Machine => "disks, processors and memory",
             Group::Attach => "overdrive attach",
             Group::Drive => "overdrive drive",
             Group::Demo => "overdrive demo",
@@ -109,13 +127,15 @@ struct Check {
     state: State,
     /// The finding, and its consequence.
     found: String,
+    /// The measured or cited effect, if it needs mending.
+    effect: Option<String>,
     /// The remedy.
     mend: Option<String>,
 }
 
 impl Check {
     fn new(group: Group, name: &'static str, state: State, found: impl Into<String>) -> Check {
-        Check { group, name, state, found: found.into(), mend: None }
+        Check { group, name, state, found: found.into(), effect: None, mend: None }
     }
 
     fn mend(mut self, mend: impl Into<String>) -> Check {
@@ -133,12 +153,16 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     } else {
         terminal::print(as_lines(&checks, arguments.all, terminal::width()));
     }
-    if works { ExitCode::SUCCESS } else { ExitCode::from(Exit::Negative as u8) }
+    match works && to_mend(&checks) == 0 {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(Exit::Negative as u8),
+    }
 }
 
 fn look() -> Vec<Check> {
     let mut checks = kernel::checks();
     checks.extend(memory::checks());
+    checks.extend(machine::checks());
     checks.extend(place::checks());
     checks.extend(devices::checks());
     checks.extend(TOOLS.iter().map(|tool| tool_check(tool, tools::find(tool.name).is_some())));
@@ -168,8 +192,34 @@ fn can_serve(checks: &[Check]) -> bool {
     needed.all(|check| check.state != State::Missing)
 }
 
+/// Returns the number of settings that need mending.
+fn to_mend(checks: &[Check]) -> usize {
+    checks.iter().filter(|check| check.state == State::Costly).count()
+}
+
+/// Returns the verdict on the machine's settings.
+fn machine_verdict(checks: &[Check]) -> (State, String) {
+    let mut names: Vec<&str> = Vec::new();
+    for check in checks.iter().filter(|check| check.state == State::Costly) {
+        if !names.contains(&check.name) {
+            names.push(check.name);
+        }
+    }
+    match to_mend(checks) {
+        0 => (State::Ok, "Disks, processors and memory: nothing needs mending.".to_owned()),
+        1 => (State::Costly, format!("One setting costs speed: {} (below).", names[0])),
+        some => {
+            let names = names.join(", ");
+            (State::Costly, format!("{some} settings cost speed (below): {names}."))
+        }
+    }
+}
+
 /// Returns the verdict on a group: the consequence of its worst check.
 fn verdict(group: Group, checks: &[Check]) -> (State, String) {
+    if group == Group::Machine {
+        return machine_verdict(checks);
+    }
     let count = |state| checks.iter().filter(|it| (it.group, it.state) == (group, state)).count();
     let heading = group.heading();
     match (count(State::Missing), count(State::Limited)) {
@@ -202,6 +252,9 @@ fn as_lines(checks: &[Check], all: bool, width: Option<usize>) -> Vec<Line> {
             let state = Span::new(check.state.look(), format!("{:<8}", check.state.name()));
             let found = Line::from("  ").with(state);
             lines.push(found.with(format!(" {:<20} {}", check.name, check.found)));
+            if let Some(effect) = &check.effect {
+                lines.push(Line::from(format!("{:INDENT$}{effect}", "")));
+            }
             if let Some(mend) = &check.mend {
                 lines.push(Line::from(format!("{:INDENT$}-> {mend}", "")));
             }
@@ -217,12 +270,14 @@ fn as_json(checks: &[Check], works: bool) -> Value {
             "name": check.name,
             "state": check.state.name(),
             "found": check.found,
+            "effect": check.effect,
             "mend": check.mend,
         })
     };
     json!({
         "schema": "overdrive.doctor/1",
         "serve": works,
+        "to_mend": to_mend(checks),
         "checks": checks.iter().map(one).collect::<Vec<_>>(),
     })
 }
@@ -237,6 +292,28 @@ mod tests {
         assert!(can_serve(&[check(Group::Serve, State::Limited)]));
         assert!(can_serve(&[check(Group::Demo, State::Missing)]));
         assert!(!can_serve(&[check(Group::Serve, State::Ok), check(Group::Serve, State::Missing)]));
+    }
+
+    #[test]
+    fn a_setting_that_costs_is_in_the_verdict_with_its_effect_and_its_mend() {
+        let costly = |name| Check {
+            effect: Some("half as fast".to_owned()),
+            ..Check::new(Group::Machine, name, State::Costly, "sda: off").mend("turn it on")
+        };
+        let checks = [Check::new(Group::Serve, "x", State::Ok, ""), costly("write cache")];
+        let printed = text(&as_lines(&checks, false, Some(100)));
+        let lines: Vec<&str> = printed.lines().collect();
+        assert_eq!(lines[1], "One setting costs speed: write cache (below).");
+        let at =
+            lines.iter().position(|line| line.contains("mend     write cache")).expect("shown");
+        assert_eq!((lines[at + 1].trim(), lines[at + 2].trim()), ("half as fast", "-> turn it on"));
+        let json = as_json(&checks, true);
+        assert_eq!((&json["to_mend"], &json["checks"][1]["state"]), (&1.into(), &"mend".into()));
+        assert_eq!(json["checks"][1]["effect"], "half as fast");
+        let two = [costly("TRIM"), costly("TRIM")];
+        assert_eq!(machine_verdict(&two).1, "2 settings cost speed (below): TRIM.");
+        assert_eq!(machine_verdict(&checks[..1]).0, State::Ok);
+        assert!(can_serve(&checks), "a costly setting does not stop serve");
     }
 
     fn text(lines: &[Line]) -> String {
@@ -267,10 +344,11 @@ mod tests {
         let printed = text(&lines);
         let texts: Vec<&str> = printed.lines().collect();
         assert_eq!(texts[0], "overdrive serve can work here.");
-        assert_eq!(texts[1], "overdrive attach can work here, with one limit (below).");
-        assert!(texts[3].starts_with("overdrive demo cannot work here"), "{printed}");
+        assert_eq!(texts[1], "Disks, processors and memory: nothing needs mending.");
+        assert_eq!(texts[2], "overdrive attach can work here, with one limit (below).");
+        assert!(texts[4].starts_with("overdrive demo cannot work here"), "{printed}");
         assert!(!printed.contains("tests"), "{printed}");
-        assert_eq!(lines[1].spans()[0].look, Look::Doubtful);
+        assert_eq!(lines[2].spans()[0].look, Look::Doubtful);
         let all = as_lines(&checks, true, Some(60));
         assert!(text(&all).contains("the project's tests"));
         assert!(all.iter().all(|line| line.width() <= 60), "{}", text(&all));

@@ -19,7 +19,7 @@ const STATUSES: [Fact<u8>; 8] = [
 ];
 
 /// Statuses of commands with meanings of their own.
-const OTHER_STATUSES: [(&str, &[Fact<u8>]); 4] = [
+const OTHER_STATUSES: [(&str, &[Fact<u8>]); 5] = [
     (
         "overdrive-bench",
         &[
@@ -41,7 +41,21 @@ const OTHER_STATUSES: [(&str, &[Fact<u8>]); 4] = [
             (7, "Data differs from the written data."),
         ],
     ),
-    ("overdrive-doctor", &[(0, "'overdrive serve' can work here."), (1, "It cannot.")]),
+    (
+        "overdrive-advise",
+        &[
+            (0, "A cache helps, or may help."),
+            (1, "It would not; or watching ended early, and the results so far were printed."),
+            (2, "Wrong usage, or the target cannot be read."),
+        ],
+    ),
+    (
+        "overdrive-doctor",
+        &[
+            (0, "'overdrive serve' can work here, and nothing needs mending."),
+            (1, "It cannot, or a setting of the machine needs mending."),
+        ],
+    ),
     (
         "overdrive-sim",
         &[

@@ -55,7 +55,7 @@ fn failure(path: &Path, error: &Error) -> Failure {
 
 /// Compresses blocks spread evenly over a file or device, as the engine does. Blocks of zeros do
 /// not count: most of them are unused, and no trace accesses them.
-fn sampled(path: &Path) -> IoResult<BlockSizes> {
+pub(crate) fn sampled(path: &Path) -> IoResult<BlockSizes> {
     let mut file = File::open(path)?;
     let blocks = file.seek(SeekFrom::End(0))? / BLOCK_BYTES;
     let block_bytes = BLOCK_BYTES as usize;

@@ -14,6 +14,7 @@ use crate::watch::Watch;
 use block::Size;
 use clap::ValueEnum;
 use compress::Compress;
+pub(crate) use compress::sampled as compress_sample;
 use simulator::{Choice, Error, Memory, Plan, Rate, Sample};
 use stack::{Exit, Failure};
 use std::num::{NonZeroU32, NonZeroUsize};

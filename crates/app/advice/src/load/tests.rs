@@ -1,0 +1,186 @@
+//! Advice on small loads.
+
+use super::*;
+use simulator::{Hits, Rate};
+use std::fs;
+use trace::{Access, Direction, Event, Operation};
+
+const MIB: u64 = 1 << 20;
+
+fn premises(facts: &Facts, given_ns: Option<u64>) -> Premises {
+    let latency = Latency::of(facts, given_ns);
+    Premises { latency, spare_bytes: None, backing: "/dev/sdx".to_owned() }
+}
+
+fn event(time_ns: u64, operation: Operation, block: u64) -> Event {
+    let sectors = if operation == Operation::Flush { 0 } else { 8 };
+    let first = if sectors == 0 { 0 } else { block * 8 };
+    Event { time_ns, took_ns: Some(500_000), operation, device: 0, first, sectors, failed: None }
+}
+
+fn gathered(events: &[Event]) -> Facts {
+    let mut gather = Gather::new(&[256 * MIB, 512 * MIB], Rate::ALL, 1);
+    events.iter().for_each(|event| gather.see_event(event));
+    gather.end()
+}
+
+#[test]
+fn sizes_go_from_256_mib_to_half_of_the_memory() {
+    let mib = |memory: u64| sizes(memory * MIB).iter().map(|size| size / MIB).collect::<Vec<_>>();
+    assert_eq!(mib(2048), [256, 512, 1024]);
+    assert_eq!(mib(3000), [256, 512, 1024, 1500]);
+    assert_eq!(mib(300), [256]);
+}
+
+#[test]
+fn a_load_that_reads_again_gets_the_smallest_size_that_is_enough() {
+    // Ten blocks, read a hundred times each, within a second.
+    let events: Vec<Event> =
+        (0..1000).map(|number| event(number * 1_000_000, Operation::Read, number % 10)).collect();
+    let facts = gathered(&events);
+    assert_eq!((facts.reads, facts.writes, facts.flushes), (1000, 0, Some(0)));
+    assert_eq!(facts.read_times.ns(), Some(500_000.0));
+    let advice = advise(&facts, &premises(&facts, None));
+    assert_eq!(advice.sizes[0].read_hit_ratio, 0.99);
+    assert_eq!(advice.sizes[0].saved_ns, 990.0 * 490_000.0);
+    assert_eq!(advice.chosen, Some(0));
+    assert_eq!(advice.recommendation.as_deref(), Some("overdrive attach /dev/sdx --memory 256M"));
+    assert!(advice.verdict.starts_with("yes: 256 MiB of memory would save "), "{}", advice.verdict);
+    assert!(advice.verdict.ends_with("(extrapolated from 999.00 ms)"), "{}", advice.verdict);
+    assert!(advice.unseen[0].starts_with("Only 999.00 ms were observed"), "{:?}", advice.unseen);
+}
+
+#[test]
+fn a_load_that_reads_nothing_again_is_left_alone() {
+    let events: Vec<Event> =
+        (0..1000).map(|number| event(number * 1_000_000, Operation::Read, number * 3)).collect();
+    let facts = gathered(&events);
+    assert_eq!(facts.sequential_share, Some(0.0));
+    let advice = advise(&facts, &premises(&facts, None));
+    assert!(advice.leaves_it && advice.recommendation.is_none());
+    assert!(advice.verdict.starts_with("leave it: it would save you 0"), "{}", advice.verdict);
+}
+
+#[test]
+fn sequential_reads_may_gain_by_readahead() {
+    let events: Vec<Event> =
+        (0..1000).map(|number| event(number * 1_000_000, Operation::Read, number)).collect();
+    let facts = gathered(&events);
+    assert!(facts.sequential_share.expect("addresses") > 0.99);
+    let advice = advise(&facts, &premises(&facts, None));
+    assert!(!advice.leaves_it && advice.recommendation.is_none());
+    assert!(advice.verdict.starts_with("perhaps: readahead would save at most "));
+    let fast = advise(&facts, &premises(&facts, Some(5_000)));
+    assert!(fast.leaves_it, "{}", fast.verdict);
+}
+
+#[test]
+fn a_fast_device_is_left_alone_however_many_hits_there_are() {
+    let events: Vec<Event> =
+        (0..1000).map(|number| event(number * 1_000_000, Operation::Read, number % 10)).collect();
+    let facts = gathered(&events);
+    assert!(advise(&facts, &premises(&facts, Some(9_000))).leaves_it);
+    assert!(!advise(&facts, &premises(&facts, Some(90_000))).leaves_it);
+}
+
+#[test]
+fn writes_save_what_is_overwritten_before_a_flush_and_ordered_saves_the_rest() {
+    let write = Operation::Write { fua: false };
+    let mut events = Vec::new();
+    for round in 0..100u64 {
+        let time = round * 10_000_000;
+        events.extend((0..4).map(|number| event(time + number, write, number % 2)));
+        events.push(event(time + 5, Operation::Flush, 0));
+    }
+    let facts = gathered(&events);
+    assert_eq!((facts.flushes, facts.overwritten_blocks), (Some(100), Some(200)));
+    let advice = advise(&facts, &premises(&facts, None));
+    let saved: Vec<_> = advice.durabilities.iter().map(|it| (it.name, it.saved_ns)).collect();
+    assert_eq!(saved, [("flush", 200.0 * 490_000.0), ("ordered", 500.0 * 490_000.0)]);
+    assert_eq!(advice.sizes[0].saved_ns, 200.0 * 490_000.0);
+    // Without a flush, writes go through, and nothing is gained.
+    events.retain(|event| event.operation != Operation::Flush);
+    let facts = gathered(&events);
+    assert_eq!(facts.overwritten_blocks, Some(0));
+    let advice = advise(&facts, &premises(&facts, None));
+    assert!(advice.leaves_it && advice.durabilities[1].saved_ns == 0.0);
+}
+
+#[test]
+fn memory_of_active_files_is_not_recommended() {
+    let facts = Facts {
+        reads: 1000,
+        duration_ns: Some(3_600_000_000_000),
+        accessed: simulator::Accessed { read_blocks: 1000, write_blocks: 0 },
+        hits: [(256, 300), (512, 400), (1024, 900)]
+            .map(|(mib, read_blocks)| Hits {
+                memory_bytes: mib * MIB,
+                read_blocks,
+                write_blocks: 0,
+            })
+            .to_vec(),
+        ..Facts::default()
+    };
+    let all = premises(&facts, Some(8_000_000));
+    let with =
+        |spare: u64| advise(&facts, &Premises { spare_bytes: Some(spare * MIB), ..all.clone() });
+    assert_eq!(advise(&facts, &all).chosen, Some(2));
+    assert_eq!(with(600).chosen, Some(1));
+    let sizes = with(600).sizes;
+    assert_eq!(
+        sizes.iter().map(|gain| gain.is_spare).collect::<Vec<_>>(),
+        [Some(true), Some(true), Some(false)]
+    );
+    assert!(with(100).leaves_it && with(100).verdict.contains("no memory to spare"));
+}
+
+#[test]
+fn counters_alone_give_an_upper_bound() {
+    let facts = Facts { reads: 10, duration_ns: Some(10_000_000_000), ..Facts::default() };
+    let advice = advise(&facts, &premises(&facts, Some(10_000)));
+    assert!(
+        advice.leaves_it && advice.verdict.contains("at most 864.00 ms a day (extrapolated"),
+        "{}",
+        advice.verdict
+    );
+    let busy = Facts { reads: 10_000, ..facts };
+    let advice = advise(&busy, &premises(&busy, Some(500_000)));
+    assert!(!advice.leaves_it && advice.recommendation.is_none() && advice.sizes.is_empty());
+    assert!(advice.verdict.starts_with("perhaps: "), "{}", advice.verdict);
+    assert!(advice.unseen.iter().any(|it| it.contains("no addresses")), "{:?}", advice.unseen);
+}
+
+#[test]
+fn a_trace_without_times_says_so() {
+    let home = tempfile::tempdir().expect("a directory");
+    let path = home.path().join("trace.csv");
+    let lines: Vec<String> =
+        (0..1000).map(|number| format!("R,{},4096\n", number % 10 * 4096)).collect();
+    fs::write(&path, lines.concat()).expect("written");
+    let (facts, format) = gather_trace(&path, None, &[256 * MIB], 1).expect("a trace");
+    assert_eq!((facts.duration_ns, facts.flushes, format.name()), (None, None, "csv"));
+    let advice = advise(&facts, &premises(&facts, None));
+    assert_eq!(advice.sizes[0].saved_ns_per_day, None);
+    assert!(advice.verdict.ends_with("in all of this trace"), "{}", advice.verdict);
+    assert!(advice.reason.contains("assumed"), "{}", advice.reason);
+    assert!(advice.unseen[0].starts_with("The trace has no times"), "{:?}", advice.unseen);
+    fs::write(&path, "R,0,0\n").expect("written");
+    let mut gather = Gather::new(&[256 * MIB], Rate::ALL, 1);
+    let other = Direction::Other;
+    gather.see(&Access { time_ns: 0, device: 0, direction: other, first_byte: 0, bytes: 0 });
+    assert_eq!(gather.end().others, 1);
+    assert!(gather_trace(&home.path().join("none"), None, &[256 * MIB], 1).is_err());
+}
+
+#[test]
+fn a_recording_has_times_and_flushes() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (path, mut bytes) = (home.path().join("trace"), Vec::new());
+    trace::recording::header(&mut bytes);
+    let events = [event(0, Operation::Read, 1), event(9, Operation::Flush, 0)];
+    trace::recording::blocks(&mut bytes, &events, 0);
+    fs::write(&path, &bytes).expect("written");
+    let (facts, format) = gather_trace(&path, None, &[256 * MIB], 1).expect("a trace");
+    assert_eq!((facts.flushes, facts.reads, format.name()), (Some(1), 1, "recording"));
+    assert_eq!((facts.read_times.count, facts.flush_times.count), (1, 1));
+}

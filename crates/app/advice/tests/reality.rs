@@ -1,0 +1,219 @@
+//! Advice compared with what happens: loads are predicted from a recording, then run as
+//! recommended, on the served engine in virtual time over a slow backing.
+
+use advice::load::{Advice, Facts, Gather, Latency, Premises, advise};
+use block::{Block, Buf, Extent, Limits, Memory, Ram, Request, Result, Stack};
+use cache::{Arena, Cache, Counters, Geometry, Settings, Shared};
+use lane::{Lane, Random, World};
+use simulator::Rate;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use trace::{Event, Operation};
+
+const GRAIN: u32 = 512;
+/// Sectors of a block.
+const SECTORS: u32 = 8;
+const BLOCK_BYTES: u64 = 4096;
+/// Blocks of the device.
+const BLOCKS: u64 = 65_536;
+/// Time of a read or write of the device.
+const DEVICE_NS: u64 = 500_000;
+/// Time of the way to a client and back, with and without a cache: part of each request.
+const WAY_NS: u64 = 10_000;
+/// Sizes of caches, in bytes; tests cannot fill those of a user.
+const SIZES: [u64; 4] = [2 << 20, 8 << 20, 32 << 20, 128 << 20];
+
+/// RAM with the latency of a slow volume.
+struct Slow {
+    ram: Ram,
+    lane: Lane,
+}
+
+impl Block for Slow {
+    fn limits(&self) -> &Limits {
+        self.ram.limits()
+    }
+
+    async fn run(&self, request: Request) -> Result {
+        self.lane.sleep_until(self.lane.now() + DEVICE_NS).await;
+        self.ram.run(request).await
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Read(u64),
+    Write(u64),
+}
+
+/// A client that sends one request after the other.
+struct Run {
+    /// Its requests with their times and durations.
+    events: Vec<Event>,
+    total_ns: u64,
+    /// The part that reads took.
+    reads_ns: u64,
+    counters: Option<Counters>,
+}
+
+/// Runs the steps over the slow backing; with a cache of this size in bytes, if one is given.
+fn run(steps: &[Step], memory_bytes: Option<u64>) -> Run {
+    let mut world = World::timed(lane::Prices::default());
+    let lane = world.lane();
+    let ram = Ram::new(BLOCKS * u64::from(SECTORS), GRAIN);
+    let below = Slow { ram: ram.clone(), lane: lane.clone() };
+    let shared = memory_bytes.map(|bytes| {
+        let slots = (bytes / BLOCK_BYTES) as u32;
+        let geometry = Geometry { slots, shards: 1, fills: 8, ..Geometry::SMALLEST };
+        let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
+        let settings = Settings::default();
+        Shared::new(ram.limits(), geometry, settings, 7, memory).expect("a fresh arena")
+    });
+    let stack = match &shared {
+        Some(shared) => {
+            let below = Stack::new(&lane, below);
+            Stack::new(&lane, Cache::attach(shared, &lane, below))
+        }
+        None => Stack::new(&lane, below),
+    };
+    let (done, events) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(Vec::new())));
+    let (finished, recorded, steps) = (done.clone(), events.clone(), steps.to_vec());
+    let task = async move {
+        let mut events = Vec::new();
+        for step in steps {
+            let begun = stack.lane().now();
+            let at = |block: u64| Extent::new(block * u64::from(SECTORS), SECTORS);
+            let buf = Buf::new(SECTORS, GRAIN);
+            let (request, operation, block) = match step {
+                Step::Read(block) => {
+                    (Request::Read { at: at(block), into: buf }, Operation::Read, block)
+                }
+                Step::Write(block) => {
+                    let request = Request::Write { at: at(block), from: buf, fua: false };
+                    (request, Operation::Write { fua: false }, block)
+                }
+            };
+            stack.lane().sleep_until(begun + WAY_NS).await;
+            if stack.try_now(&request).is_none() {
+                stack.lane().turn().await;
+                stack.run(request).await.expect("RAM does not fail");
+            }
+            events.push(Event {
+                time_ns: begun,
+                took_ns: Some(stack.lane().now() - begun),
+                operation,
+                device: 0,
+                first: block * u64::from(SECTORS),
+                sectors: SECTORS,
+                failed: None,
+            });
+        }
+        recorded.set(events);
+        finished.set(true);
+    };
+    lane.spawn(task).expect("room");
+    assert!(world.run_until(|| done.get()), "the client hangs");
+    let events = events.take();
+    let took = |event: &Event| event.took_ns.unwrap_or(0);
+    Run {
+        total_ns: events.iter().map(took).sum(),
+        reads_ns: events.iter().filter(|event| event.is_read()).map(took).sum(),
+        counters: shared.map(|shared| shared.counters(lane.now())),
+        events,
+    }
+}
+
+/// Returns the facts of a run without a cache, and the advice on it.
+fn predicted(bare: &Run) -> (Facts, Advice) {
+    let mut gather = Gather::new(&SIZES, Rate::ALL, 2);
+    bare.events.iter().for_each(|event| gather.see_event(event));
+    let facts = gather.end();
+    let latency = Latency::of(&facts, None);
+    let premises = Premises { latency, spare_bytes: None, backing: "x".to_owned() };
+    let advice = advise(&facts, &premises);
+    (facts, advice)
+}
+
+/// Zipf with exponent 1 and scrambled ranks over a part of the device.
+fn zipf(random: &mut Random, blocks: u64) -> u64 {
+    let part = random.below(1 << 32) as f64 / (1u64 << 32) as f64;
+    (blocks as f64).powf(part) as u64 * 40_503 % blocks
+}
+
+/// Runs a load with the recommended memory, and compares hits and time with the prediction.
+fn compare(name: &str, steps: &[Step]) {
+    let bare = run(steps, None);
+    let (facts, advice) = predicted(&bare);
+    assert!(advice.recommendation.is_some(), "{name}: {}", advice.verdict);
+    let gain = advice.sizes[advice.chosen.expect("a size")];
+    let cached = run(steps, Some(gain.memory_bytes));
+    let counters = cached.counters.expect("there is a cache");
+    let read_hits = counters.read_hits as f64 / facts.reads as f64;
+    let saved = bare.reads_ns as f64 - cached.reads_ns as f64;
+    let all = format!(
+        "{name}: {} MiB; hit ratio of reads {:.4} predicted, {read_hits:.4} real; reads save {:.1} \
+         ms predicted, {:.1} ms real; all save {:.1} ms",
+        gain.memory_bytes >> 20,
+        gain.read_hit_ratio,
+        gain.read_saved_ns / 1e6,
+        saved / 1e6,
+        (bare.total_ns as f64 - cached.total_ns as f64) / 1e6
+    );
+    eprintln!("{all}");
+    assert!((gain.read_hit_ratio - read_hits).abs() <= 0.02, "{all}");
+    assert!((gain.read_saved_ns - saved).abs() <= 0.2 * saved, "{all}");
+    let total = bare.total_ns as f64 - cached.total_ns as f64;
+    assert!((gain.saved_ns - total).abs() <= 0.2 * total, "{all}");
+}
+
+#[test]
+fn a_database_of_random_reads_gains_as_predicted() {
+    let mut random = Random::new(1);
+    let steps: Vec<Step> = (0..60_000).map(|_| Step::Read(zipf(&mut random, 16_384))).collect();
+    compare("zipf reads", &steps);
+}
+
+#[test]
+fn a_mix_with_writes_that_are_not_flushed_gains_as_predicted() {
+    let mut random = Random::new(2);
+    let steps: Vec<Step> = (0..60_000)
+        .map(|number| match number % 10 {
+            0 => Step::Write(random.below(4096) * 16 % BLOCKS),
+            _ => Step::Read(zipf(&mut random, 8192)),
+        })
+        .collect();
+    compare("reads and writes", &steps);
+}
+
+#[test]
+fn a_load_that_reads_each_block_once_is_left_alone_and_gains_nothing() {
+    // A random order: a constant stride would have streams, which readahead follows.
+    let (mut random, mut blocks) = (Random::new(3), (0..BLOCKS).collect::<Vec<u64>>());
+    for place in (1..blocks.len()).rev() {
+        blocks.swap(place, random.below(place as u64 + 1) as usize);
+    }
+    let steps: Vec<Step> = blocks[..30_000].iter().map(|block| Step::Read(*block)).collect();
+    let bare = run(&steps, None);
+    let (_, advice) = predicted(&bare);
+    assert!(advice.leaves_it && advice.recommendation.is_none(), "{}", advice.verdict);
+    for bytes in SIZES {
+        let cached = run(&steps, Some(bytes));
+        let gained = 1.0 - cached.total_ns as f64 / bare.total_ns as f64;
+        eprintln!("each block once: {} MiB gain {:.4}", bytes >> 20, gained);
+        assert!(gained < 0.01, "{} MiB gain {gained}", bytes >> 20);
+    }
+}
+
+#[test]
+fn a_copy_is_answered_by_perhaps_and_gains_no_more_than_the_bound() {
+    let steps: Vec<Step> = (0..30_000u64).map(Step::Read).collect();
+    let bare = run(&steps, None);
+    let (_, advice) = predicted(&bare);
+    assert!(!advice.leaves_it && advice.recommendation.is_none(), "{}", advice.verdict);
+    let cached = run(&steps, Some(SIZES[2]));
+    let saved = bare.total_ns as f64 - cached.total_ns as f64;
+    let most = advice.readahead_ns.expect("addresses are known");
+    eprintln!("a copy: readahead saves at most {:.1} ms, {:.1} ms real", most / 1e6, saved / 1e6);
+    assert!(saved > 0.0 && saved <= most * 1.01, "{saved} of {most}");
+}

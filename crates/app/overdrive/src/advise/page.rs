@@ -1,0 +1,90 @@
+//! The answer as one self-contained page.
+
+use super::{Shown, json, text};
+use report::axis::Axis;
+use report::page::{Page, facts, section};
+use report::plot::{Curve, Names, Plot, Style, escaped};
+use std::fmt::Write;
+
+const STYLE: &str = "\
+.wide { overflow-x: auto; } .wide table { font-size: .78rem; }
+.wide th, .wide td { padding: .3rem .25rem; white-space: nowrap; }
+.facts th { text-align: left; font-weight: 400; color: var(--soft); vertical-align: top; }
+.facts td { text-align: left; white-space: normal; }
+pre { white-space: pre-wrap; }
+";
+
+pub(super) fn page(shown: &Shown) -> String {
+    let advice = &shown.advice;
+    let mut parts = String::new();
+    if let Some(recommendation) = &advice.recommendation {
+        _ = writeln!(parts, "<pre>{}</pre>", escaped(recommendation));
+    }
+    parts.push_str(&curve(shown).unwrap_or_default());
+    parts.push_str(&section("Memory", &sizes(shown)));
+    parts.push_str(&section("Observed", &facts(&text::facts(shown))));
+    let unseen: String =
+        advice.unseen.iter().map(|it| format!("<li>{}</li>\n", escaped(it))).collect();
+    parts.push_str(&section("Not seen", &format!("<ul>\n{unseen}</ul>\n")));
+    parts.push_str(&section("Method", METHOD));
+    let page = Page {
+        title: &format!("Would a cache help? {}", shown.target),
+        sub: &format!("{}; Overdrive {}", shown.source, env!("CARGO_PKG_VERSION")),
+        verdict: &format!("{}. {}", advice.verdict, advice.reason),
+        style: STYLE,
+        parts: &parts,
+        schema: json::SCHEMA,
+        raw: &serde_json::to_string_pretty(&json::object(shown)).unwrap_or_default(),
+    };
+    page.html()
+}
+
+const METHOD: &str = "<p>Caches with the policy of <code>overdrive serve</code> are simulated, empty \
+at the start; a first access is a miss. Reads and writes both admit their blocks. A hit saves the \
+time of a read without a cache, less 10 us for the way through a served volume. Of writes, only \
+those save time that a later write replaces before the next flush: a lower bound. Memory that active \
+files use is not recommended.</p>\n<p>For details see Overdrive's <code>docs/FIT.md</code>.</p>\n";
+
+/// Plots hit ratios against memory. None: there is one size only.
+fn curve(shown: &Shown) -> Option<String> {
+    let sizes = &shown.advice.sizes;
+    if sizes.len() < 2 {
+        return None;
+    }
+    let points = |ratio: fn(&advice::load::SizeGain) -> f64| {
+        sizes.iter().map(|gain| (gain.memory_bytes as f64, 100.0 * ratio(gain))).collect()
+    };
+    let curve = |name, ratio| Curve { name, points: points(ratio), is_bound: false };
+    let mut curves = Vec::new();
+    if shown.facts.reads > 0 {
+        curves.push(curve("reads", |gain| gain.read_hit_ratio));
+    }
+    if shown.facts.writes > 0 {
+        curves.push(curve("writes", |gain| gain.write_hit_ratio));
+    }
+    let plot = Plot {
+        title: "Hits by memory".to_owned(),
+        along: "memory".to_owned(),
+        up: "hits in per cent of the blocks".to_owned(),
+        x: Axis::doublings(sizes.iter().map(|gain| gain.memory_bytes as f64)),
+        y: Axis::exact(0.0, 100.0),
+        style: Style::Marked,
+        names: Names::Above,
+        curves,
+        levels: Vec::new(),
+    };
+    Some(plot.figure())
+}
+
+fn sizes(shown: &Shown) -> String {
+    if shown.advice.sizes.is_empty() {
+        return String::new();
+    }
+    let mut table = String::from("<div class=\"wide\"><table>\n");
+    for (number, row) in text::size_rows(shown).iter().enumerate() {
+        let tag = if number == 0 { "th" } else { "td" };
+        let cells = row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)));
+        _ = writeln!(table, "<tr>{}</tr>", cells.collect::<String>());
+    }
+    table + "</table></div>\n"
+}

@@ -1,0 +1,118 @@
+//! The answer as lines of text, and the tables that the page has, too.
+
+use super::Shown;
+use block::Size;
+use report::terminal::{Line, Look, Span};
+use report::words::{grouped, time};
+
+/// Returns the table of sizes; its first row has the heads.
+pub(super) fn size_rows(shown: &Shown) -> Vec<[String; 6]> {
+    let heads = ["memory", "hits", "of reads", "of writes", "saved a day", ""];
+    let mut rows = vec![heads.map(str::to_owned)];
+    for (index, gain) in shown.advice.sizes.iter().enumerate() {
+        let percent = |ratio: f64| format!("{:.1} %", 100.0 * ratio);
+        let note = match (shown.advice.chosen == Some(index), gain.is_spare) {
+            (true, _) => "recommended",
+            (false, Some(false)) => "not spare",
+            _ => "",
+        };
+        rows.push([
+            Size(gain.memory_bytes).to_string(),
+            percent(gain.hit_ratio),
+            percent(gain.read_hit_ratio),
+            percent(gain.write_hit_ratio),
+            gain.saved_ns_per_day.map_or("unknown".to_owned(), time),
+            note.to_owned(),
+        ]);
+    }
+    rows
+}
+
+/// Returns the facts as names and values.
+pub(super) fn facts(shown: &Shown) -> Vec<(&'static str, String)> {
+    let (facts, latency) = (&shown.facts, &shown.premises.latency);
+    let known = |value: Option<String>| value.unwrap_or_else(|| "unknown".to_owned());
+    let mut rows = vec![
+        ("observed", shown.source.clone()),
+        ("for", known(facts.duration_ns.map(|ns| time(ns as f64)))),
+        ("reads", format!("{}, {}", grouped(facts.reads), Size(facts.read_bytes))),
+        ("writes", format!("{}, {}", grouped(facts.writes), Size(facts.write_bytes))),
+        ("flushes", known(facts.flushes.map(|count| flushes(count, facts.duration_ns)))),
+        (
+            "without a cache",
+            format!(
+                "a read takes {}, a write {} ({})",
+                time(latency.read_ns),
+                time(latency.write_ns),
+                latency.source.name()
+            ),
+        ),
+        (
+            "sequential reads",
+            known(facts.sequential_share.map(|share| format!("{:.1} %", 100.0 * share))),
+        ),
+    ];
+    for gain in &shown.advice.durabilities {
+        let name = match gain.name {
+            "flush" => "--durability flush",
+            _ => "--durability ordered",
+        };
+        let saved = match gain.saved_ns_per_day {
+            Some(ns) => format!("writes save {} a day", time(ns)),
+            None => format!("writes save {}", time(gain.saved_ns)),
+        };
+        let bound = if gain.name == "flush" { "at least" } else { "at most" };
+        rows.push((name, format!("{saved} ({bound})")));
+    }
+    let compression = |(ratio, stored): (f64, f64)| {
+        format!("ratio {ratio:.2}; {:.0} % of the blocks become smaller", 100.0 * stored)
+    };
+    rows.push(("compression", known(shown.compression.map(compression))));
+    if let Some(machine) = &shown.machine {
+        rows.push((
+            "memory",
+            format!(
+                "{}; {} available, of which active files use {}: {} to spare",
+                Size(machine.memory_bytes),
+                Size(machine.available_bytes),
+                Size(machine.active_file_bytes),
+                Size(machine.spare_bytes())
+            ),
+        ));
+    }
+    if let Some(refaults) = shown.refaults {
+        let words =
+            format!("{} pages that had just been evicted were read again", grouped(refaults));
+        rows.push(("page cache", words));
+    }
+    rows
+}
+
+fn flushes(count: u64, duration_ns: Option<u64>) -> String {
+    match duration_ns {
+        Some(ns) => format!("{}, {:.2} per second", grouped(count), count as f64 * 1e9 / ns as f64),
+        None => grouped(count),
+    }
+}
+
+pub(super) fn lines(shown: &Shown, width: Option<usize>) -> Vec<Line> {
+    let advice = &shown.advice;
+    let look = if advice.leaves_it { Look::Doubtful } else { Look::Good };
+    let mut lines = vec![Line::of(Span::new(look, &*advice.verdict)), Line::from(&*advice.reason)];
+    if let Some(recommendation) = &advice.recommendation {
+        lines.push(Line::from(format!("  {recommendation}")));
+    }
+    if !advice.sizes.is_empty() {
+        lines.push(Line::default());
+        for [memory, hits, reads, writes, saved, note] in size_rows(shown) {
+            let row = format!("{memory:<10}{hits:>9}{reads:>10}{writes:>11}{saved:>14}  {note}");
+            lines.push(Line::from(row.trim_end()));
+        }
+    }
+    lines.push(Line::default());
+    let facts = facts(shown).into_iter();
+    lines.extend(facts.map(|(name, value)| Line::from(format!("{name:<22}{value}"))));
+    lines.extend([Line::default(), Line::heading("not seen")]);
+    lines.extend(advice.unseen.iter().map(|it| Line::from(format!("- {it}"))));
+    lines.iter().flat_map(|line| line.fitted(width, 2)).collect()
+}
