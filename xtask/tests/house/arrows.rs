@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 41] = [
+const ALLOWED: [(&str, &[&str]); 42] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
@@ -16,6 +16,7 @@ const ALLOWED: [(&str, &[&str]); 41] = [
     // Names in saved results are made printable.
     ("compare", &["lane", "block", "report"]),
     ("history", &[]),
+    ("review", &["lane", "block", "compare", "report"]),
     ("block", &["lane"]),
     ("packing", &["allocations", "lane"]),
     // Its example generates traces.

@@ -264,6 +264,10 @@ impl Rig for Live {
         facts::kept_waiting_ns()
     }
 
+    fn processor_ns(&self) -> Option<u64> {
+        facts::processor_ns()
+    }
+
     fn facts(&self) -> Vec<(&'static str, String)> {
         self.facts.clone()
     }
