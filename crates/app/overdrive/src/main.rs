@@ -15,6 +15,7 @@ mod outputs;
 mod page_file;
 mod pool;
 mod progress;
+mod review;
 mod serve;
 mod settings;
 mod sim;
@@ -56,6 +57,7 @@ enum Command {
     Upgrade(volumes::UpgradeArguments),
     Drive(drive::Arguments),
     Bench(Box<bench::Arguments>),
+    Review(Box<review::Arguments>),
     Sim(sim::Arguments),
     Pool(pool::Arguments),
     Demo(demo::Arguments),
@@ -118,6 +120,7 @@ fn main() -> ExitCode {
         Command::Upgrade(arguments) => volumes::upgrade(&arguments),
         Command::Drive(arguments) => drive::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Review(arguments) => review::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Pool(arguments) => pool::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
