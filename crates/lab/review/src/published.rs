@@ -357,10 +357,13 @@ mod tests {
         let compared = compare_with_rapid(&review, &lines);
         assert_eq!(compared.len(), RAPID.len());
         let write = &compared[0];
-        assert_eq!((write.found, write.agreement), (Some(3.2), Agreement::Good));
+        let is_near = |found: Option<f64>, wanted: f64| {
+            found.is_some_and(|found| (found - wanted).abs() < 1e-9)
+        };
+        assert!(is_near(write.found, 3.2) && write.agreement == Agreement::Good, "{write:?}");
         assert!(write.error.expect("a size").abs() < 0.01);
-        assert_eq!(write.own, Some(3.0));
-        assert_eq!(compared[1].found, Some(42.0));
+        assert!(is_near(write.own, 3.0), "{write:?}");
+        assert!(is_near(compared[1].found, 42.0), "{:?}", compared[1]);
         assert!(compared[2..].iter().all(|it| it.agreement == Agreement::Unknown));
         let unchanged = RAPID.iter().find(|it| it.what.contains("512 B") && it.direction == 0);
         let unchanged = unchanged.expect("random reads of 512 bytes");
