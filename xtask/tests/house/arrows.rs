@@ -16,6 +16,7 @@ const ALLOWED: [(&str, &[&str]); 42] = [
     // Names in saved results are made printable.
     ("compare", &["lane", "block", "report"]),
     ("history", &[]),
+    ("review", &["lane", "block", "compare", "report"]),
     ("block", &["lane"]),
     ("packing", &["allocations", "lane"]),
     // Its example generates traces.

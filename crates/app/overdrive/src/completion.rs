@@ -60,6 +60,7 @@ const NAMED: &[(&str, &str, Candidates)] = &[
     ("drive health", "name", drives_and_volumes),
     ("drive models", "name", model_names),
     ("mount", "backing", backings),
+    ("review", "target", targets),
     ("serve", "backing", backings),
     ("advise", "format", format_names),
     ("sim", "format", format_names),

@@ -16,6 +16,7 @@ mod outputs;
 mod page_file;
 mod pool;
 mod progress;
+mod review;
 mod serve;
 mod settings;
 mod sim;
@@ -58,6 +59,7 @@ enum Command {
     Upgrade(volumes::UpgradeArguments),
     Drive(drive::Arguments),
     Bench(Box<bench::Arguments>),
+    Review(Box<review::Arguments>),
     Sim(sim::Arguments),
     Trace(trace::Arguments),
     Advise(advise::Arguments),
@@ -122,6 +124,7 @@ fn main() -> ExitCode {
         Command::Upgrade(arguments) => volumes::upgrade(&arguments),
         Command::Drive(arguments) => drive::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Review(arguments) => review::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
         Command::Advise(arguments) => advise::run(&arguments),

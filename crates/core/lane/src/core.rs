@@ -150,7 +150,14 @@ impl Lane {
     #[inline]
     pub fn charge(&self, cost: Cost, times: u32) {
         if let Some(prices) = self.0.prices.get() {
-            let ns = prices.of(cost, times);
+            self.charge_ns(prices.of(cost, times));
+        }
+    }
+
+    /// Charges work that has no price in the list, in nanoseconds. No effect live.
+    #[inline]
+    pub fn charge_ns(&self, ns: u64) {
+        if self.0.prices.get().is_some() {
             self.0.charged_ns.set(self.0.charged_ns.get() + ns);
             self.set_now(self.now() + ns);
         }

@@ -38,6 +38,12 @@ pub(crate) fn kept_waiting_ns() -> u64 {
     counted.split_whitespace().nth(1).and_then(|waited| waited.parse().ok()).unwrap_or(0)
 }
 
+/// Returns the processor time of this thread so far, in nanoseconds. None: the kernel does not
+/// count it.
+pub(crate) fn processor_ns() -> Option<u64> {
+    read("/proc/thread-self/schedstat")?.split_whitespace().next()?.parse().ok()
+}
+
 /// Returns facts about a file or device.
 pub(crate) fn of(volume: &FileVolume) -> Vec<(&'static str, String)> {
     let direct = match volume.direct() {

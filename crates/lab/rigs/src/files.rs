@@ -91,7 +91,7 @@ pub(crate) struct Opened {
 }
 
 /// Opens a file or a device, or creates the file.
-pub(crate) fn open(path: &Path, wishes: &Wishes) -> Result<Opened, Failure> {
+pub(crate) fn open(path: &Path, wishes: &Wishes, buffered: bool) -> Result<Opened, Failure> {
     let name = path.display();
     let made = match (path.exists(), wishes.size) {
         (false, Some(size)) => Some(make(path, size)?),
@@ -114,7 +114,7 @@ pub(crate) fn open(path: &Path, wishes: &Wishes) -> Result<Opened, Failure> {
         // A file created here contains no data to lose.
         false => Intent::Overwrite { is_agreed: wishes.destroy || made.is_some() },
     };
-    let options = OpenOptions { read_only: wishes.read_only, ..OpenOptions::default() };
+    let options = OpenOptions { read_only: wishes.read_only, buffered, ..OpenOptions::default() };
     let claimed = host::claim(path, options, intent, LOCK_WAIT_MS)?;
     if made.as_ref().is_some_and(|made| !made.is_there()) {
         let message = format!("{name}: another program has put something else in its place");

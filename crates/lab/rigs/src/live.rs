@@ -99,6 +99,22 @@ impl Live {
     /// With the exit status for it: the target is missing, busy, mounted or has an image format;
     /// its data would be lost; no server answers; io_uring is not available.
     pub fn open(text: &str, wishes: &Wishes) -> Result<Live, Failure> {
+        Live::open_as(text, wishes, false)
+    }
+
+    /// Opens a file or a device through the host's page cache instead of by direct I/O.
+    ///
+    /// # Errors
+    /// As [`Live::open`]; the target is no file or device.
+    pub fn open_buffered(text: &str, wishes: &Wishes) -> Result<Live, Failure> {
+        if ["null:", "ram:", "nbd+unix://"].iter().any(|kind| text.starts_with(kind)) {
+            let message = format!("{text}: has no page cache; name a file or a device");
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        Live::open_as(text, wishes, true)
+    }
+
+    fn open_as(text: &str, wishes: &Wishes, is_buffered: bool) -> Result<Live, Failure> {
         let (lane, ring) = start()?;
         let mut facts = facts::machine();
         let mut made = None;
@@ -133,7 +149,7 @@ impl Live {
             );
             return Err(Failure::new(Exit::Usage, message));
         } else {
-            let opened = files::open(Path::new(text), wishes)?;
+            let opened = files::open(Path::new(text), wishes, is_buffered)?;
             let volume = opened.volume;
             facts.extend(facts::of(&volume));
             facts.extend(opened.in_use.map(|users| (IN_USE, users)));
@@ -262,6 +278,10 @@ impl Rig for Live {
 
     fn kept_waiting_ns(&self) -> u64 {
         facts::kept_waiting_ns()
+    }
+
+    fn processor_ns(&self) -> Option<u64> {
+        facts::processor_ns()
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

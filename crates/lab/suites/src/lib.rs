@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod driver;
 mod file_set;
 pub mod fio;
 mod halt;
@@ -28,6 +29,7 @@ mod plots;
 mod preparation;
 pub mod prices;
 pub mod published;
+mod rapid;
 mod recording;
 pub mod report;
 mod rig;
@@ -36,6 +38,7 @@ mod target;
 mod test_rig;
 
 pub use access::Access;
+pub use driver::DriverCost;
 pub use file_set::{FILE_SETS, FileSet};
 pub use halt::{Halt, Watch};
 pub use job::{Job, Pattern};
@@ -44,11 +47,12 @@ pub use listing::{Listing, Work, list};
 pub use outcome::{IN_USE, Outcome, Published, Punctual, Row, SERIES_SECONDS_MIN, Second, Series};
 pub use plan::{AGE_OFF_MS, Plan, Profile, SPAN_MIN};
 pub use preparation::{PRESETS, Preparation, SECONDS_MAX, Step, TRIM_BYTES};
+pub use rapid::{Rapid, Sourced, rapid_numbers};
 pub use recording::{About, Recording};
 pub use rig::{Modelled, Rig};
 pub use suite::{
-    ALL, Era, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, WithoutWrites, find, plan_in, run,
-    run_on, title,
+    ALL, Era, Pass, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, WithoutWrites, find, plan_in, run,
+    run_on, run_passes, title,
 };
 pub use target::{Target, TargetError};
 pub use test_rig::TestRig;

@@ -24,6 +24,9 @@ pub struct Row {
     /// In real time: the share of the last load's time in which it was ready to run while the
     /// machine ran something else.
     pub kept_waiting: f64,
+    /// The share of one processor that the load and the cache used: in virtual time the cache's own
+    /// work alone. None: not measured.
+    pub processor: Option<f64>,
     /// The part of the measured time that the final flush took, in nanoseconds.
     pub flush_ns: Option<u64>,
     /// The runs or rounds behind the value, in its unit. Empty if the value comes from one run.
@@ -112,6 +115,7 @@ impl Row {
             cold: None,
             ceiling: None,
             kept_waiting: 0.0,
+            processor: None,
             flush_ns: None,
             samples: Vec::new(),
             seconds: Vec::new(),
@@ -355,7 +359,8 @@ impl Outcome {
             return;
         }
         let access = rig.access().filter(|_| row.latency.is_some());
-        self.rows.push(Row { prepared: rig.prepared().to_string(), access, ..row });
+        let processor = rig.processor().filter(|_| row.latency.is_some());
+        self.rows.push(Row { prepared: rig.prepared().to_string(), access, processor, ..row });
     }
 
     pub(crate) fn say(&mut self, sentence: impl Into<String>) {

@@ -1,5 +1,6 @@
 //! The plan of a suite, as plain data.
 
+use crate::driver::DriverCost;
 use crate::job::Job;
 use crate::preparation::{Preparation, SECONDS_MAX, Step};
 use crate::target::Target;
@@ -39,6 +40,8 @@ pub struct Plan {
     pub cache: Option<CacheSpec>,
     /// The prices of the cache's work. Without a cache nothing is charged.
     pub prices: Prices,
+    /// The driver of a cache of another vendor, in front of the cache. None: none.
+    pub driver: Option<DriverCost>,
     /// The preparation of the whole drive.
     pub state: Preparation,
     /// The suite's preparation of its span, after that.
@@ -68,6 +71,7 @@ impl Plan {
             target,
             cache: None,
             prices: Prices::default(),
+            driver: None,
             state: Preparation::default(),
             preparation: Preparation::parse(suite.preparation)
                 .expect("a suite's own steps are sound"),

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 use trace::recording::MAGIC;
-use trace::{Access, Direction, Event, Format, Operation, Trace};
+use trace::{Access, Details, Direction, Event, Format, Operation, Trace};
 
 /// The smallest cache that is considered, in bytes.
 const SIZE_MIN: u64 = 256 << 20;
@@ -96,6 +96,7 @@ impl Gather {
             direction,
             first_byte: event.first * 512,
             bytes: u64::from(event.sectors) * 512,
+            details: Details::default(),
         };
         self.see(&access);
         let flushes = self.facts.flushes.get_or_insert(0);

@@ -3,7 +3,7 @@
 use super::*;
 use simulator::{Hits, Rate};
 use std::fs;
-use trace::{Access, Direction, Event, Operation};
+use trace::{Access, Details, Direction, Event, Operation};
 
 const MIB: u64 = 1 << 20;
 
@@ -167,7 +167,14 @@ fn a_trace_without_times_says_so() {
     fs::write(&path, "R,0,0\n").expect("written");
     let mut gather = Gather::new(&[256 * MIB], Rate::ALL, 1);
     let other = Direction::Other;
-    gather.see(&Access { time_ns: 0, device: 0, direction: other, first_byte: 0, bytes: 0 });
+    gather.see(&Access {
+        time_ns: 0,
+        device: 0,
+        direction: other,
+        first_byte: 0,
+        bytes: 0,
+        details: Details::default(),
+    });
     assert_eq!(gather.end().others, 1);
     assert!(gather_trace(&home.path().join("none"), None, &[256 * MIB], 1).is_err());
 }

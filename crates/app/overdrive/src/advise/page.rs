@@ -54,7 +54,7 @@ fn curve(shown: &Shown) -> Option<String> {
     let points = |ratio: fn(&advice::load::SizeGain) -> f64| {
         sizes.iter().map(|gain| (gain.memory_bytes as f64, 100.0 * ratio(gain))).collect()
     };
-    let curve = |name, ratio| Curve { name, points: points(ratio), is_bound: false };
+    let curve = |name, ratio| Curve { name, points: points(ratio), is_bound: false, colour: None };
     let mut curves = Vec::new();
     if shown.facts.reads > 0 {
         curves.push(curve("reads", |gain| gain.read_hit_ratio));

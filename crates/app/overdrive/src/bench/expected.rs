@@ -7,7 +7,7 @@ use suites::{Plan, Work};
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Formats a duration in the two largest of its units.
-fn duration(ns: u64) -> String {
+pub(crate) fn duration(ns: u64) -> String {
     let seconds = ns.div_ceil(SECOND_NS);
     let two = |large: u64, name: &str, small: u64, smaller: &str| match small {
         0 => format!("{large} {name}"),

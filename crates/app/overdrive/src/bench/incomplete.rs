@@ -4,7 +4,7 @@ use stack::{Exit, Failure};
 use suites::{Halt, Plan};
 
 /// Returns the failure for the reason why a suite is not complete.
-pub(super) fn failure(plan: &Plan, halt: &Halt) -> Failure {
+pub(crate) fn failure(plan: &Plan, halt: &Halt) -> Failure {
     let (exit, what) = match halt {
         Halt::Interrupted => (Exit::Negative, "interrupted; the measurement is not complete"),
         Halt::Unanswered => (Exit::Negative, "the measurement is not complete"),

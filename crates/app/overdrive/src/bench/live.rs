@@ -14,10 +14,10 @@ use suites::{Job, SPAN_MIN, Suite, Target, WithoutWrites};
 /// Number of modelled drives suggested if no target has the given name.
 const SUGGESTIONS_MAX: usize = 4;
 /// Seed of all random choices of a suite.
-pub(super) const SEED: u64 = 1;
+pub(crate) const SEED: u64 = 1;
 
 /// Returns a seed for this run's data, so that data of another run differs from it.
-fn draw_seed() -> Result<u64, Failure> {
+pub(crate) fn draw_seed() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     let random = std::fs::File::open("/dev/urandom").and_then(|mut it| it.read_exact(&mut bytes));
     random.map_err(|error| Failure::new(Exit::Io, format!("/dev/urandom: {error}")))?;
@@ -25,7 +25,7 @@ fn draw_seed() -> Result<u64, Failure> {
 }
 
 /// Whether a target is memory, which stores nothing and requires no pauses.
-pub(super) fn is_memory(text: &str) -> bool {
+pub(crate) fn is_memory(text: &str) -> bool {
     let text = stack::below_limits(text);
     text.starts_with("null:") || text.starts_with("ram:")
 }

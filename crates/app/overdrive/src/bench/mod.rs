@@ -4,17 +4,17 @@
 mod choice;
 mod compare;
 mod drives;
-mod expected;
+pub(crate) mod expected;
 mod export;
 mod help;
 #[cfg(feature = "history")]
 mod history;
-mod incomplete;
+pub(crate) mod incomplete;
 mod job;
-mod live;
+pub(crate) mod live;
 mod only;
 mod plan;
-mod prices;
+pub(crate) mod prices;
 mod runs;
 mod tree;
 

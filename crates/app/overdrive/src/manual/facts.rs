@@ -83,11 +83,13 @@ const STARTING: [&str; 4] = ["overdrive", "overdrive-attach", "overdrive-mount",
 
 const MEASURING: [&str; 1] = ["overdrive-bench"];
 
+const REVIEWING: [&str; 1] = ["overdrive-review"];
+
 const SHOWING: [&str; 1] = ["overdrive-doctor"];
 
 const MEASURING_MACHINE: [&str; 1] = ["overdrive-demo"];
 
-const FILES: [(&[&str], Fact<&str>); 6] = [
+const FILES: [(&[&str], Fact<&str>); 7] = [
     (&STARTING, ("/dev/overdrive/NAME", "The block device of the attached volume NAME.")),
     (
         &STARTING,
@@ -125,9 +127,16 @@ const FILES: [(&[&str], Fact<&str>); 6] = [
             "Results of earlier runs.",
         ),
     ),
+    (
+        &REVIEWING,
+        (
+            "$XDG_DATA_HOME/overdrive/reviews, ~/.local/share/overdrive/reviews",
+            "Results of interrupted reviews, from which the same command continues.",
+        ),
+    ),
 ];
 
-const VARIABLES: [(&[&str], Fact<&str>); 8] = [
+const VARIABLES: [(&[&str], Fact<&str>); 9] = [
     (
         &SERVING,
         (
@@ -142,17 +151,19 @@ const VARIABLES: [(&[&str], Fact<&str>); 8] = [
         ("NOTIFY_SOCKET", "Socket of the service manager that is notified of starts and stops."),
     ),
     (&MEASURING, ("XDG_DATA_HOME", "Directory of the results of earlier runs.")),
+    (&REVIEWING, ("XDG_DATA_HOME", "Directory of the results of interrupted reviews.")),
     (&SHOWING, ("NO_COLOR", "If it is set and not empty, the output has no colours.")),
     (&SHOWING, ("TERM", "If it is 'dumb', the output has no colours.")),
     (&MEASURING_MACHINE, ("TMPDIR", "Directory of the image, instead of /var/tmp.")),
 ];
 
-const RELATED: [(&str, &[&str]); 9] = [
+const RELATED: [(&str, &[&str]); 10] = [
     ("overdrive-attach", &["overdrive-detach", "overdrive-mount", "overdrive-serve"]),
     ("overdrive-bench", &["overdrive-drive-models", "overdrive-sim"]),
     ("overdrive-detach", &["overdrive-attach", "overdrive-volume-list"]),
     ("overdrive-mount", &["overdrive-attach", "overdrive-umount"]),
     ("overdrive-pool", &["overdrive-serve"]),
+    ("overdrive-review", &["overdrive-bench", "overdrive-drive-models"]),
     ("overdrive-serve", &["overdrive-attach", "overdrive-volume", "overdrive-upgrade"]),
     ("overdrive-sim", &["overdrive-bench"]),
     ("overdrive-umount", &["overdrive-mount"]),

@@ -57,6 +57,12 @@ pub trait Rig {
         0
     }
 
+    /// Returns the processor time of the load's thread so far, in nanoseconds. None in virtual time,
+    /// where only charged work takes any.
+    fn processor_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Records a load instead of running it. False: it must be run.
     fn notes(&mut self, _stage: &str, _load: &Load) -> bool {
         false

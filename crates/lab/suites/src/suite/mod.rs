@@ -160,6 +160,47 @@ pub fn run_on(
     (outcome, result)
 }
 
+/// A pass of a suite over a rig that several passes share.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    /// The plan: all passes have the same suite and target.
+    pub plan: Plan,
+    /// The cache keeps its blocks where the suite would empty it.
+    pub keeps_cache: bool,
+}
+
+/// Runs a suite several times on one device: each pass finds the device, and the cache if it has
+/// the same, as the pass before has left them. Each outcome contains everything measured until
+/// then.
+///
+/// # Errors
+/// Returned with the outcomes: why the last one is not complete.
+pub fn run_passes(
+    rig: Box<dyn Rig>,
+    passes: &[Pass],
+    watch: &mut dyn Watch,
+) -> (Vec<Outcome>, Result<(), Halt>) {
+    let mut outcomes = Vec::new();
+    let Some(first) = passes.first() else { return (outcomes, Ok(())) };
+    let start = first.plan.check().map_err(Halt::Plan);
+    let mut rig = match start.and_then(|()| TestRig::with_rig(rig, &first.plan, watch)) {
+        Ok(rig) => rig,
+        Err(halt) => return (outcomes, Err(halt)),
+    };
+    for pass in passes {
+        let mut outcome = Outcome::new(&pass.plan);
+        rig.keep_cache(pass.keeps_cache);
+        let start = rig.set_cache(&pass.plan);
+        let result = start.and_then(|()| run_pass(&mut rig, &pass.plan, &mut outcome));
+        outcome.complete = result.is_ok();
+        outcomes.push(outcome);
+        if result.is_err() {
+            return (outcomes, result);
+        }
+    }
+    (outcomes, Ok(()))
+}
+
 fn run_into(
     rig: Box<dyn Rig>,
     plan: &Plan,
@@ -167,10 +208,15 @@ fn run_into(
     outcome: &mut Outcome,
 ) -> Result<(), Halt> {
     plan.check().map_err(Halt::Plan)?;
+    let mut rig = TestRig::with_rig(rig, plan, watch)?;
+    run_pass(&mut rig, plan, outcome)
+}
+
+fn run_pass(rig: &mut TestRig, plan: &Plan, outcome: &mut Outcome) -> Result<(), Halt> {
+    plan.check().map_err(Halt::Plan)?;
     let unknown = || Halt::Plan(format!("there is no suite '{}'", plan.suite.name));
     let suite = find(plan.suite.name).ok_or_else(unknown)?;
     let era = plan.era.map(|year| era::find(suite, year)).transpose().map_err(Halt::Plan)?;
-    let mut rig = TestRig::with_rig(rig, plan, watch)?;
     outcome.time = rig.time();
     if let Some(era) = era {
         outcome.say(format!("The test is that of {era}: {}.", era.about));
@@ -188,7 +234,7 @@ fn run_into(
         outcome.say(format!("{users}: the results include the load of other users."));
     }
     let (start_ns, active_ns) = (rig.now(), rig.active_ns());
-    let result = suite.run(&mut rig, plan, outcome);
+    let result = suite.run(rig, plan, outcome);
     outcome.elapsed_ns = rig.now() - start_ns;
     let active_ns = rig.active_ns().zip(active_ns).map(|(end, start)| end.saturating_sub(start));
     add_energy(outcome, plan, active_ns);

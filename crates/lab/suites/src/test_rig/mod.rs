@@ -3,6 +3,7 @@
 mod preparing;
 
 use crate::access::Access;
+use crate::driver::{self, DriverCost};
 use crate::halt::{Halt, Watch};
 use crate::in_front::cache;
 use crate::plan::Plan;
@@ -36,6 +37,9 @@ pub struct TestRig<'a> {
     below: Stack,
     top: Stack,
     spec: Option<CacheSpec>,
+    driver: Option<DriverCost>,
+    /// The cache keeps its blocks where suites empty it.
+    keeps_cache: bool,
     cache: Option<Cache>,
     /// Tasks of the rig itself, which never end.
     rig_tasks: usize,
@@ -52,6 +56,8 @@ pub struct TestRig<'a> {
     /// The share of the last load's time in which it was ready to run while the machine ran
     /// something else.
     kept_waiting: f64,
+    /// The share of one processor that the last load used.
+    processor: Option<f64>,
     /// Kind of the last load.
     access: Option<Access>,
     /// The device's contents must not change.
@@ -99,6 +105,8 @@ impl<'a> TestRig<'a> {
             below,
             rig_tasks,
             spec: plan.cache.clone(),
+            driver: plan.driver,
+            keeps_cache: false,
             cache: None,
             watch,
             halt: None,
@@ -106,6 +114,7 @@ impl<'a> TestRig<'a> {
             done: Preparation::default(),
             busy: 0.0,
             kept_waiting: 0.0,
+            processor: None,
             access: None,
             reads_only: plan.reads_only,
             skipped: false,
@@ -320,6 +329,7 @@ impl<'a> TestRig<'a> {
         most: Option<f64>,
     ) -> Result<Record, Halt> {
         let (charged, waited) = (self.lane.charged(), self.rig.kept_waiting_ns());
+        let processor = self.rig.processor_ns();
         let is_done = self.drive_until(
             stage,
             || running.is_done(),
@@ -333,6 +343,11 @@ impl<'a> TestRig<'a> {
         let charged = self.lane.charged() - charged;
         let waited = self.rig.kept_waiting_ns().saturating_sub(waited);
         self.kept_waiting = waited as f64 / record.elapsed_ns().max(1) as f64;
+        let used = match (processor, self.rig.processor_ns()) {
+            (Some(before), Some(after)) => Some(after.saturating_sub(before)),
+            _ => self.cache.is_some().then_some(charged),
+        };
+        self.processor = used.map(|ns| ns as f64 / record.elapsed_ns().max(1) as f64);
         self.busy = match most {
             Some(most) => record.per_second() / most,
             None => charged as f64 / record.elapsed_ns().max(1) as f64,
@@ -352,7 +367,7 @@ impl<'a> TestRig<'a> {
 
     /// Runs a load directly on a device that foresees its answers, without a lane or a cache.
     fn load_alone(&mut self, stage: &str, load: &Load) -> Result<Record, Halt> {
-        (self.busy, self.kept_waiting) = (0.0, 0.0);
+        (self.busy, self.kept_waiting, self.processor) = (0.0, 0.0, None);
         let mut alone = Alone::start(self.below.limits(), load, self.lane.now())?;
         loop {
             let device = self.rig.foresees().expect("it was asked before");
@@ -386,6 +401,11 @@ impl<'a> TestRig<'a> {
     /// something else.
     pub fn kept_waiting(&self) -> f64 {
         self.kept_waiting
+    }
+
+    /// Returns the share of one processor that the last load used. None: not measured.
+    pub fn processor(&self) -> Option<f64> {
+        self.processor
     }
 
     /// Whether the last load was left out because it writes.
@@ -451,7 +471,34 @@ impl<'a> TestRig<'a> {
     /// # Errors
     /// The device failed during the writeback, or the suite was interrupted.
     pub fn empty_cache(&mut self) -> Result<(), Halt> {
-        let Some(spec) = self.spec.clone() else { return Ok(()) };
+        match self.keeps_cache && self.cache.is_some() {
+            true => Ok(()),
+            false => self.replace_cache(),
+        }
+    }
+
+    /// Keeps the contents of the cache from now on where a suite empties it: the suite then finds
+    /// what earlier tests have left there.
+    pub(crate) fn keep_cache(&mut self, keeps: bool) {
+        self.keeps_cache = keeps;
+    }
+
+    /// Puts the cache of a plan in front of the device, instead of the present one. The same cache
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// As [`TestRig::empty_cache`].
+    pub(crate) fn set_cache(&mut self, plan: &Plan) -> Result<(), Halt> {
+        if self.spec == plan.cache {
+            return Ok(());
+        }
+        self.spec = plan.cache.clone();
+        self.driver = plan.driver;
+        self.replace_cache()
+    }
+
+    /// Writes back and removes the cache, and creates an empty one if there is a plan of one.
+    fn replace_cache(&mut self) -> Result<(), Halt> {
         if let Some(old) = self.cache.take() {
             let draining = old.clone();
             self.task("drain", async move { draining.drain().await })?;
@@ -463,8 +510,14 @@ impl<'a> TestRig<'a> {
                 return Err(Halt::Unanswered);
             }
         }
-        let cache = cache(&spec, &self.lane, self.below.clone())?;
+        self.top = self.below.clone();
+        let Some(spec) = &self.spec else { return Ok(()) };
+        let cache = cache(spec, &self.lane, self.below.clone())?;
         self.top = Stack::new(&self.lane, cache.clone());
+        if let Some(cost) = &self.driver {
+            let shared = cache.shared().clone();
+            self.top = driver::attach(*cost, spec.write, shared, &self.lane, self.top.clone());
+        }
         self.cache = Some(cache);
         Ok(())
     }

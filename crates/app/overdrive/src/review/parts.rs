@@ -1,0 +1,149 @@
+//! The suites of a review, and how they are shortened.
+
+use super::usage;
+use stack::Failure;
+use suites::{Plan, Suite, Target, find};
+
+/// Nanoseconds of a millisecond.
+const MS: u64 = 1_000_000;
+const GIB: u64 = 1 << 30;
+
+/// The extent of a review.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
+pub(super) enum Extent {
+    /// Shortened tests of the suites that take minutes.
+    Quick,
+    /// The suites of the reviews with their own times.
+    Usual,
+    /// All suites.
+    Full,
+}
+
+impl Extent {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Extent::Quick => "quick",
+            Extent::Usual => "usual",
+            Extent::Full => "full",
+        }
+    }
+}
+
+/// A suite of a review.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Part {
+    /// Its name.
+    pub(super) suite: &'static str,
+    /// The least extent in which it runs.
+    from: Extent,
+    /// The time of its tests in a quick review, in nanoseconds.
+    quick_ns: u64,
+    /// The part of the drive in a quick review. None: the suite's own.
+    quick_span: Option<u64>,
+    /// The part of the drive in all others. None: the suite's own.
+    span: Option<u64>,
+}
+
+const fn part(suite: &'static str, from: Extent, quick_ms: u64) -> Part {
+    Part { suite, from, quick_ns: quick_ms * MS, quick_span: None, span: None }
+}
+
+/// The suites in the order of a review.
+const PARTS: [Part; 17] = [
+    part("qd1", Extent::Quick, 1_000),
+    part("fourcorners", Extent::Quick, 500),
+    part("corners", Extent::Quick, 200),
+    // Twice the suite's file: the reviews of 2013 used 512 MB and 2 GB.
+    Part { quick_span: Some(512 << 20), span: Some(512 << 20), ..part("atto", Extent::Quick, 100) },
+    part("sizes", Extent::Quick, 100),
+    part("cdm", Extent::Quick, 50),
+    part("as-ssd", Extent::Quick, 200),
+    Part { quick_span: Some(4 * GIB), ..part("hdtune", Extent::Quick, 200) },
+    part("iometer", Extent::Quick, 300),
+    part("loadtime", Extent::Quick, 0),
+    part("filebench", Extent::Quick, 1_000),
+    part("trim", Extent::Usual, 1_000),
+    part("consistency", Extent::Usual, 1_000),
+    part("seqfill", Extent::Full, 0),
+    part("sweep", Extent::Full, 100),
+    part("pts", Extent::Full, 1_000),
+    part("pts-latency", Extent::Full, 1_000),
+];
+
+impl Part {
+    pub(super) fn suite(&self) -> &'static dyn Suite {
+        find(self.suite).expect("a suite of ours")
+    }
+
+    /// Returns its plan for a target, without a cache.
+    pub(super) fn plan(&self, extent: Extent, target: Target) -> Plan {
+        let usual = Plan::new(self.suite().profile(), target);
+        match extent {
+            Extent::Quick => Plan {
+                time_ns: self.quick_ns.min(usual.time_ns),
+                span_bytes: self.quick_span.or(usual.span_bytes),
+                ..usual
+            },
+            Extent::Usual | Extent::Full => {
+                Plan { span_bytes: self.span.or(usual.span_bytes), ..usual }
+            }
+        }
+    }
+}
+
+/// Returns the suites of a review; `only` limits them.
+///
+/// # Errors
+/// A name is not that of a suite of a review.
+pub(super) fn chosen(extent: Extent, only: &[String]) -> Result<Vec<Part>, Failure> {
+    for name in only {
+        if !PARTS.iter().any(|part| part.suite.eq_ignore_ascii_case(name)) {
+            let names: Vec<&str> = PARTS.iter().map(|part| part.suite).collect();
+            let names = names.join(", ");
+            return Err(usage(format!("--only {name}: is no suite of a review; write {names}")));
+        }
+    }
+    let is_chosen = |part: &&Part| match only.is_empty() {
+        true => part.from <= extent,
+        false => only.iter().any(|name| part.suite.eq_ignore_ascii_case(name)),
+    };
+    Ok(PARTS.iter().filter(is_chosen).copied().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_a_suite_and_a_quick_one_is_shorter() {
+        let target = Target::parse("model:samsung-840-evo-250").expect("a model");
+        for part in PARTS {
+            let quick = part.plan(Extent::Quick, target.clone());
+            let usual = part.plan(Extent::Usual, target.clone());
+            assert!(quick.time_ns <= usual.time_ns, "{part:?}");
+            assert_eq!(quick.check(), Ok(()), "{part:?}");
+            assert_eq!(
+                quick.shortened().is_some(),
+                quick.time_ns < part.suite().profile().time_ns
+                    || part.quick_span.is_some_and(|it| part
+                        .suite()
+                        .profile()
+                        .span_bytes
+                        .is_some_and(|own| it < own)),
+                "{part:?}"
+            );
+        }
+        let names = |extent, only: &[&str]| {
+            let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
+            chosen(extent, &only).map(|parts| parts.len())
+        };
+        assert_eq!(names(Extent::Quick, &[]).ok(), Some(11));
+        assert_eq!(names(Extent::Full, &[]).ok(), Some(PARTS.len()));
+        assert_eq!(names(Extent::Quick, &["QD1", "pts"]).ok(), Some(2));
+        let refused = names(Extent::Quick, &["qd2"]).expect_err("no suite").to_string();
+        assert!(
+            refused.starts_with("--only qd2: is no suite of a review; write qd1,"),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! The verdict: three sentences that follow from printed rules.
+
+use crate::line::{Change, Line, own_columns, position};
+use crate::review::{PAGE_CACHE, RAPID_COLUMN, Review};
+use report::words::figure;
+
+/// The rules, as they are printed.
+pub const RULES: [&str; 6] = [
+    "The noise of a test is the largest of: half the 95 % interval of its figure; on a modelled \
+     drive the difference to drives of the same model with other seeds; on a real drive the \
+     difference between 'bare' and 'again'; and 0.5 %, the rounding of figures of three digits.",
+    "A test is faster or slower if its speed differs by more than its noise. On a modelled drive \
+     'cold' is compared with 'bare', and 'warm', the second run on its drive, with 'again'; on a \
+     real drive both are compared with the mean of the two.",
+    "The gain of a test is its better speed of 'cold' and 'warm' as a multiple; the average is the \
+     geometric mean over all tests.",
+    "The cache helps if the average gain is at least 1.1 and no test is slower; helps at a price if \
+     the average is at least 1.1 and a test is slower; does not help if the average is below 1.1.",
+    "The longest write is acceptable up to 1.1 times that of the drive without the cache, in both \
+     runs.",
+    "The overall score is the harmonic mean of the speeds relative to the baseline drive, over the \
+     tests of cdm, hdtune, iometer, filebench and loadtime that all columns have.",
+];
+
+/// Gain from which the cache helps.
+const HELPS: f64 = 1.1;
+/// Ratio of the longest writes up to which they are acceptable.
+const LONGEST: f64 = 1.1;
+
+/// The verdict on a review.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Verdict {
+    /// Three sentences.
+    pub sentences: Vec<String>,
+    /// The tests that became slower with the product's cache: line, column, speed.
+    pub slower: Vec<(usize, usize, f64)>,
+    /// The longest write as a multiple of that without a cache: line, column, ratio.
+    pub longest_write: Option<(usize, usize, f64)>,
+}
+
+/// Judges a review by [`RULES`].
+pub fn verdict(review: &Review, lines: &[Line]) -> Verdict {
+    let own = own_columns(review);
+    let cells = || {
+        let all = lines.iter().enumerate();
+        all.flat_map(|(at, line)| own.iter().map(move |column| (at, *column, &line.cells[*column])))
+    };
+    let slower = cells().filter(|(.., cell)| cell.change == Change::Slower);
+    let mut slower: Vec<(usize, usize, f64)> =
+        slower.filter_map(|(at, column, cell)| Some((at, column, cell.ratio?))).collect();
+    slower.sort_by(|one, other| one.2.total_cmp(&other.2));
+    let longest_write = cells()
+        .filter(|(at, ..)| lines[*at].is_write())
+        .filter_map(|(at, column, cell)| Some((at, column, cell.longest?)))
+        .max_by(|one, other| one.2.total_cmp(&other.2));
+    let sentences = vec![
+        gain(lines, &own, !slower.is_empty()),
+        loss(review, lines, &slower, longest_write),
+        rivals(review, lines, &own),
+    ];
+    Verdict { sentences, slower, longest_write }
+}
+
+/// Returns the better speed of a test in these columns, as a multiple.
+fn best(line: &Line, columns: &[usize]) -> Option<f64> {
+    columns.iter().filter_map(|at| line.cells[*at].ratio).reduce(f64::max)
+}
+
+fn gain(lines: &[Line], own: &[usize], is_slower: bool) -> String {
+    let gains: Vec<(f64, &Line)> =
+        lines.iter().filter_map(|line| Some((best(line, own)?, line))).collect();
+    let Some(largest) = gains.iter().max_by(|one, other| one.0.total_cmp(&other.0)) else {
+        return "Nothing was compared: no test ran both without and with the cache.".to_owned();
+    };
+    let logs: f64 = gains.iter().map(|(gain, _)| gain.ln()).sum();
+    let mean = (logs / gains.len() as f64).exp();
+    let is_faster =
+        |line: &Line| own.iter().any(|column| line.cells[*column].change == Change::Faster);
+    let faster = gains.iter().filter(|(_, line)| is_faster(line)).count();
+    let word = match (mean >= HELPS, is_slower) {
+        (false, _) => "does not help",
+        (true, false) => "helps",
+        (true, true) => "helps at a price",
+    };
+    format!(
+        "The cache {word}: {faster} of {} tests are faster by more than their noise, the average \
+         gain is {mean:.2} times, and the largest {} times ({}).",
+        gains.len(),
+        figure(largest.0),
+        largest.1.name()
+    )
+}
+
+fn loss(
+    review: &Review,
+    lines: &[Line],
+    slower: &[(usize, usize, f64)],
+    longest: Option<(usize, usize, f64)>,
+) -> String {
+    let compared = lines.iter().filter(|line| line.noise.is_some()).count();
+    let mut tests: Vec<usize> = slower.iter().map(|(at, ..)| *at).collect();
+    tests.sort_unstable();
+    tests.dedup();
+    let slow = match slower.first() {
+        None => "No test is slower by more than its noise".to_owned(),
+        Some((at, column, ratio)) => format!(
+            "{} of {compared} tests are slower by more than their noise, at worst {ratio:.2} times \
+             the speed ({}, {})",
+            tests.len(),
+            lines[*at].name(),
+            review.columns[*column].name
+        ),
+    };
+    let write = longest.map_or(String::new(), |(at, column, ratio)| {
+        let word = if ratio <= LONGEST { "acceptable" } else { "too long" };
+        format!(
+            ", and the longest write takes at most {ratio:.2} times as long as without the cache, \
+             which is {word} ({}, {})",
+            lines[at].name(),
+            review.columns[column].name
+        )
+    });
+    format!("{slow}{write}.")
+}
+
+fn rivals(review: &Review, lines: &[Line], own: &[usize]) -> String {
+    let rivals = [(RAPID_COLUMN, "RAPID"), (PAGE_CACHE, "The page cache")];
+    let sentences = rivals.into_iter().filter_map(|(column, name)| {
+        let at = position(review, column)?;
+        let count = |change| lines.iter().filter(|line| line.cells[at].change == change).count();
+        let both = lines.iter().filter_map(|line| Some((best(line, own)?, line.cells[at].ratio?, line)));
+        let both: Vec<_> = both.collect();
+        let level = |(own, other, line): &&(f64, f64, &Line)| {
+            *own >= other * (1.0 - line.noise.unwrap_or(0.0))
+        };
+        Some(format!(
+            "{name} makes {} tests faster and {} slower; this cache is level with it or faster in {} \
+             of {}",
+            count(Change::Faster),
+            count(Change::Slower),
+            both.iter().filter(level).count(),
+            both.len()
+        ))
+    });
+    let sentences: Vec<String> = sentences.collect();
+    match sentences.is_empty() {
+        true => score_sentence(review),
+        false => format!("{}.", sentences.join("; ")),
+    }
+}
+
+fn score_sentence(review: &Review) -> String {
+    let scores = crate::score::score(review);
+    let of = |at: usize| scores.get(at).map(|score| score.percent);
+    let own = own_columns(review);
+    let best = own.iter().filter_map(|at| of(*at)).reduce(f64::max);
+    match of(0).zip(best) {
+        Some((bare, best)) => format!(
+            "The overall score rises from {bare:.0} to {best:.0} % of {}.",
+            review.baseline.as_ref().map_or("the bare drive", |drive| drive.target.as_str())
+        ),
+        None => "There is no overall score: none of its tests ran in all columns.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::{lines, tests::sample};
+
+    #[test]
+    fn the_verdict_names_the_gain_the_loss_and_the_rival() {
+        let review = sample();
+        let lines = lines(&review);
+        let verdict = verdict(&review, &lines);
+        assert_eq!(verdict.sentences.len(), 3);
+        let [gain, loss, rival] = &verdict.sentences[..] else { panic!("three") };
+        assert!(gain.starts_with("The cache helps at a price: 3 of 3 tests are faster"), "{gain}");
+        assert!(
+            gain.contains("average gain is 2.29 times") && gain.contains("3.00 times"),
+            "{gain}"
+        );
+        assert!(loss.starts_with("1 of 3 tests are slower"), "{loss}");
+        assert!(
+            loss.contains("0.90 times the speed (qd1: random 4 KiB read, QD1, cold)"),
+            "{loss}"
+        );
+        assert!(loss.contains("1.05 times as long") && loss.contains("acceptable"), "{loss}");
+        assert_eq!(
+            rival,
+            "RAPID makes 1 tests faster and 1 slower; this cache is level with it or faster in 2 of \
+             3."
+        );
+        assert_eq!(verdict.slower.len(), 1);
+    }
+
+    #[test]
+    fn a_cache_without_effect_does_not_help() {
+        let mut review = sample();
+        review.columns.truncate(1);
+        let bare = review.columns[0].clone();
+        for name in ["cold", "warm", "again"] {
+            review.columns.push(crate::Column { name: name.into(), ..bare.clone() });
+        }
+        let lines = lines(&review);
+        let verdict = verdict(&review, &lines);
+        assert!(verdict.sentences[0].starts_with("The cache does not help"), "{verdict:?}");
+        assert!(verdict.sentences[1].starts_with("No test is slower"), "{verdict:?}");
+        assert!(verdict.sentences[2].starts_with("There is no overall score"), "{verdict:?}");
+        review.columns.truncate(1);
+        let lines = super::super::lines(&review);
+        let none = super::verdict(&review, &lines);
+        assert!(none.sentences[0].starts_with("Nothing was compared"), "{none:?}");
+    }
+}
