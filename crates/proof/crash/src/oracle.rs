@@ -236,7 +236,8 @@ impl Oracle {
             if version.lost && in_flush {
                 version.epoch = 0;
             }
-            version.lost &= in_doubt;
+            // A report excuses what the server has lost: no memory has to hold it.
+            version.lost &= in_doubt || self.has_restarted && version.excused;
         }
     }
 
@@ -246,11 +247,15 @@ impl Oracle {
     pub(crate) fn record_restart(&mut self, disk: &State, dropped: &[(u32, [u8; GRAIN])]) {
         self.tick();
         self.has_restarted = true;
+        let has_flush_promise = !self.has_promised_order;
         for (sector, stamp) in dropped {
             let Ok(operation) = stamp::decode(stamp, *sector) else { continue };
             let versions = &mut self.sectors[*sector as usize];
             if loose_versions(versions).any(|version| version.shows(operation)) {
                 note_lost(versions);
+                if has_flush_promise {
+                    release_settled(versions);
+                }
             }
             // Also a version that an earlier report excuses.
             let excused = versions.iter_mut().filter(|version| version.excused);
@@ -571,6 +576,14 @@ pub(crate) fn note_lost(versions: &mut [Version]) {
     if !loose.is_empty() {
         versions.iter_mut().filter(may_be_lost).for_each(|version| version.lost = true);
     }
+}
+
+/// Releases later epochs from lost versions of a process that has ended: "write-throughs that were
+/// lost by a flush under way at a kill, and the changes that they had overtaken, hold back no later
+/// epoch" (C2). Over a link, the server may lose them later than the process ends.
+fn release_settled(versions: &mut [Version]) {
+    let settled = versions.iter_mut().filter(|version| version.lost && version.settled != NEVER);
+    settled.for_each(|version| version.epoch = 0);
 }
 
 fn is_loose(versions: &[Version]) -> bool {
