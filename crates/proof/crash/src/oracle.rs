@@ -247,7 +247,7 @@ impl Oracle {
     pub(crate) fn record_restart(&mut self, disk: &State, dropped: &[(u32, [u8; GRAIN])]) {
         self.tick();
         self.has_restarted = true;
-        let has_flush_promise = !self.has_promised_order;
+        let has_flush_promise = !self.has_ordered_throughout();
         for (sector, stamp) in dropped {
             let Ok(operation) = stamp::decode(stamp, *sector) else { continue };
             let versions = &mut self.sectors[*sector as usize];
