@@ -581,7 +581,7 @@ pub(crate) fn note_lost(versions: &mut [Version]) {
 /// Releases later epochs from lost versions of a process that has ended: "write-throughs that were
 /// lost by a flush under way at a kill, and the changes that they had overtaken, hold back no later
 /// epoch" (C2). Over a link, the server may lose them later than the process ends.
-fn release_settled(versions: &mut [Version]) {
+pub(crate) fn release_settled(versions: &mut [Version]) {
     let settled = versions.iter_mut().filter(|version| version.lost && version.settled != NEVER);
     settled.for_each(|version| version.epoch = 0);
 }

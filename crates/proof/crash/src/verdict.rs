@@ -312,7 +312,7 @@ fn epochs_of(versions: &[Version], version: &Version) -> Option<Epochs> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle::Content;
+    use crate::oracle::{Content, release_settled};
     use block::Durability;
 
     const BUFFERED_EPOCH: u32 = 5;
@@ -355,6 +355,36 @@ mod tests {
         oracle.record_loss_report();
         assert!(oracle.sectors[0][1].excused && !oracle.sectors[1][1].excused);
         assert!(!oracle.sectors[0][0].excused, "it was durable");
+    }
+
+    #[test]
+    fn a_server_that_loses_changes_of_a_dead_process_releases_what_they_had_overtaken() {
+        let changes = [buffered_version(10), write_through_version(20), buffered_version(30)];
+        let epochs_of_process = |is_dead: bool| {
+            let mut versions = changes.to_vec();
+            if is_dead {
+                versions.iter_mut().for_each(|version| version.settled = 40);
+            }
+            note_lost(&mut versions);
+            release_settled(&mut versions);
+            versions.iter().map(|version| version.epoch).collect::<Vec<_>>()
+        };
+        assert_eq!(epochs_of_process(true), [0, 0, BUFFERED_EPOCH]);
+        assert_eq!(epochs_of_process(false), [BUFFERED_EPOCH, 0, BUFFERED_EPOCH]);
+    }
+
+    #[test]
+    fn a_change_that_a_report_excuses_stays_lost_after_a_restart_of_the_server() {
+        for has_restarted in [false, true] {
+            let mut oracle = Oracle::new(1, 1);
+            oracle.has_restarted = has_restarted;
+            let reported = Version { lost: true, excused: true, ..write_through_version(10) };
+            let unreported = Version { lost: true, ..write_through_version(20) };
+            oracle.sectors[0].extend([reported, unreported]);
+            oracle.is_taken_over(false, false);
+            let is_lost = [1, 2].map(|index| oracle.sectors[0][index].lost);
+            assert_eq!(is_lost, [has_restarted, false]);
+        }
     }
 
     #[test]
