@@ -3,6 +3,7 @@
 use crate::cached::Engine;
 use crate::liars::{Liar, Lie};
 use crate::subject::{Bare, Subject};
+use cache::planted::Bug as EngineBug;
 
 /// A planted bug.
 pub struct Bug {
@@ -70,8 +71,8 @@ pub fn honest_over_link() -> Box<dyn Subject> {
 /// of its link, and the lying layers.
 pub fn bugs() -> Vec<Bug> {
     let subject = |name: String, engine: Engine| Bug { name, subject: Box::new(engine) };
-    let inside = cache::planted::Bug::ALL.iter().map(|&bug| {
-        let over_link = bug == cache::planted::Bug::StallLostLink;
+    let inside = EngineBug::ALL.iter().map(|&bug| {
+        let over_link = matches!(bug, EngineBug::StallLostLink | EngineBug::CountAcrossReturn);
         subject(format!("{bug:?}"), Engine { bug: Some(bug), over_link, ..HONEST })
     });
     let above = layers::planted::Bug::ALL
