@@ -306,7 +306,7 @@ impl Health {
     /// Ends that flush. It has covered the write-throughs, unless it has failed, or one before has,
     /// which may have lost them.
     pub(crate) fn settle_unkept(&self, was_unkept: bool, is_good: bool) {
-        if was_unkept && !(is_good && !self.tainted.load(Ordering::SeqCst)) {
+        if was_unkept && (!is_good || self.tainted.load(Ordering::SeqCst)) {
             self.note_unkept();
         }
     }
