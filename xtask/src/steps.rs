@@ -87,7 +87,7 @@ pub(crate) const BESIDE: [Step; 5] = [
 
 /// Steps for each night: too long for each change. The parameters change each day, and stay the
 /// same all day.
-pub(crate) const NIGHT: [Step; 16] = [
+pub(crate) const NIGHT: [Step; 17] = [
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
         what: "the policies and libcachesim over other traces, miss for miss",
@@ -101,6 +101,10 @@ pub(crate) const NIGHT: [Step; 16] = [
     Step {
         what: "the crash laboratory, an hour",
         arguments: "xtask crash --seconds 3600 --base {date}",
+    },
+    Step {
+        what: "the crash laboratory over the link to a server, half an hour",
+        arguments: "xtask crash --link --seconds 1800 --base {date}",
     },
     Step {
         what: "the crash laboratory with Zstandard, ten minutes",

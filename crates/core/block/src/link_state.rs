@@ -21,6 +21,8 @@ pub struct LinkState {
     downs: AtomicU64,
     /// Sum of these times.
     down_ns: AtomicU64,
+    /// Number of times that it was up again, also after losses that were shorter.
+    returns: AtomicU64,
     /// When it was up again for the last time, or a hold that follows a loss has ended.
     counts_from_ns: AtomicU64,
     policy: AtomicU8,
@@ -66,6 +68,7 @@ impl LinkState {
         // Before the link counts as up: an error in between would count from an earlier return.
         if self.lost_ns().is_some() {
             self.counts_from_ns.fetch_max(now_ns, Ordering::SeqCst);
+            self.returns.fetch_add(1, Ordering::SeqCst);
         }
         let lost = self.lost.swap(0, Ordering::SeqCst);
         if lost == 0 {
@@ -87,6 +90,12 @@ impl LinkState {
     /// Returns the time of the loss, if the link is not up.
     pub fn lost_ns(&self) -> Option<u64> {
         self.lost.load(Ordering::SeqCst).checked_sub(1)
+    }
+
+    /// Returns a number that grows whenever the link is up again: a loss can end before a user of
+    /// the link has noticed it.
+    pub fn returns(&self) -> u64 {
+        self.returns.load(Ordering::SeqCst)
     }
 
     /// Returns its state at `now_ns`.
@@ -177,6 +186,8 @@ mod tests {
         link.note_up(3 * S);
         let up = LinkReport { down_since_ns: 0, downs: 1, down_ns: 3 * S };
         assert_eq!(link.report(9 * S), up);
+        link.note_up(3 * S);
+        assert_eq!(link.returns(), 1, "it was up already");
         link.note_lost(4 * S);
         link.note_up(5 * S - 1);
         link.note_up(8 * S);

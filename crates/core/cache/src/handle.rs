@@ -123,11 +123,13 @@ impl Handle {
             shared.arena.note_flush_sent();
         }
         shared.gauges.note_flush_sent();
+        let unkept = shared.backing.health.take_unkept();
         let result = self.send_below(Request::Flush).await;
         match result {
             Ok(()) => shared.gauges.note_flush_succeeded(),
             Err(_) => shared.backing.health.flush_failed(),
         }
+        shared.backing.health.settle_unkept(unkept, result.is_ok());
         shared.arena.note_flush_answered(result.is_ok());
         result
     }

@@ -111,6 +111,8 @@ pub enum Bug {
     AnswerReadaheadError,
     /// C8: the time in which the link to a server is lost counts as time without an answer.
     StallLostLink,
+    /// C8: a request that is unanswered while the link is lost shortly has no new time afterwards.
+    CountAcrossReturn,
     /// C8: an error of the backing is not counted for a write-through.
     UncountedPass,
     /// C8: a write that bypasses the whole cache counts as data that can be written again.
@@ -215,7 +217,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 96] = [
+    pub const ALL: [Bug; 97] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -265,6 +267,7 @@ impl Bug {
         Bug::DiscardKeepsVersions,
         Bug::AnswerReadaheadError,
         Bug::StallLostLink,
+        Bug::CountAcrossReturn,
         Bug::UncountedPass,
         Bug::DirectUnkept,
         Bug::KeepCompressed,

@@ -239,6 +239,23 @@ fn with_wait_a_link_that_flaps_fails_no_volume() {
     assert_eq!(scene.on_backing(3), 5);
 }
 
+/// A loss that ends at once: the watchdog never finds the link lost.
+#[test]
+fn with_wait_each_return_of_the_link_gives_a_request_its_whole_time() {
+    let mut scene = scene(LinkDown::Wait);
+    scene.backing.hangs.set(true);
+    let reading = scene.begin(read(3));
+    let writing = scene.begin(write(9, 1, true));
+    for _ in 0..60 {
+        scene.pass_ns(RETRY_NS / 2);
+        scene.cut();
+        scene.mend();
+    }
+    assert!(!scene.has_failed() && reading.get().is_none() && writing.get().is_none());
+    scene.pass_ns(2 * RETRY_NS);
+    assert!(scene.has_failed(), "the server hangs");
+}
+
 /// After a loss, the fence holds the copies that are written again for longer than `retry_time`.
 #[test]
 fn with_wait_the_hold_of_a_change_fails_no_volume() {

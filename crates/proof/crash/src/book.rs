@@ -599,9 +599,11 @@ impl Book {
         trace::event([now.into(), 8, done.into()], format_args!("{now}: what was dirty {what}"));
     }
 
-    /// Notes that the error of the failed volume has been cleared.
+    /// Notes that the error of the failed volume has been cleared. Over a link, a process may have
+    /// found the loss at its start.
     pub(crate) fn record_error_clearing(&mut self) {
-        if self.disk.with(|disk| disk.errors[2]) > 0 || self.losses > 0 {
+        let is_found = self.link_down.is_some() && self.doubt.may_fail;
+        if self.disk.with(|disk| disk.errors[2]) > 0 || self.losses > 0 || is_found {
             self.oracle.record_error_clearing();
         }
         let now = self.oracle.clock;

@@ -3,6 +3,7 @@
 use crate::cached::Engine;
 use crate::liars::{Liar, Lie};
 use crate::subject::{Bare, Subject};
+use cache::planted::Bug as EngineBug;
 
 /// A planted bug.
 pub struct Bug {
@@ -15,7 +16,7 @@ pub struct Bug {
 /// Bugs that few histories show, each with the number of the first one from the laboratory's own
 /// base that did when it was looked for last. A change of the engine may move it: then a hunt from
 /// there takes longer, and still has to find it.
-const RARE: [(&str, u64); 28] = [
+const RARE: [(&str, u64); 29] = [
     ("ForgetDurable", 14156),
     ("DirectBesideFetch", 10122),
     ("RangesLast", 8225),
@@ -27,6 +28,7 @@ const RARE: [(&str, u64); 28] = [
     ("KeepOvertakenReadahead", 2315),
     ("EarlyUnderRange", 1917),
     ("AdmitLeftBehind", 1502),
+    ("CountAcrossReturn", 1298),
     ("PublishTornObject", 905),
     ("DirectUnheld", 880),
     ("WarmOverNewer", 813),
@@ -70,8 +72,8 @@ pub fn honest_over_link() -> Box<dyn Subject> {
 /// of its link, and the lying layers.
 pub fn bugs() -> Vec<Bug> {
     let subject = |name: String, engine: Engine| Bug { name, subject: Box::new(engine) };
-    let inside = cache::planted::Bug::ALL.iter().map(|&bug| {
-        let over_link = bug == cache::planted::Bug::StallLostLink;
+    let inside = EngineBug::ALL.iter().map(|&bug| {
+        let over_link = matches!(bug, EngineBug::StallLostLink | EngineBug::CountAcrossReturn);
         subject(format!("{bug:?}"), Engine { bug: Some(bug), over_link, ..HONEST })
     });
     let above = layers::planted::Bug::ALL

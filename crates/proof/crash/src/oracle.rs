@@ -210,6 +210,7 @@ impl Oracle {
         let versions = self.sectors.iter_mut().flatten();
         versions
             .filter(|version| version.is_covered_by(sent) && !version.excused)
+            .filter(|version| !version.may_be_gone())
             .for_each(|version| version.durable = true);
     }
 
@@ -236,7 +237,8 @@ impl Oracle {
             if version.lost && in_flush {
                 version.epoch = 0;
             }
-            version.lost &= in_doubt;
+            // A report excuses what the server has lost: no memory has to hold it.
+            version.lost &= in_doubt || self.has_restarted && version.excused;
         }
     }
 
@@ -246,22 +248,26 @@ impl Oracle {
     pub(crate) fn record_restart(&mut self, disk: &State, dropped: &[(u32, [u8; GRAIN])]) {
         self.tick();
         self.has_restarted = true;
+        let has_flush_promise = !self.has_ordered_throughout();
         for (sector, stamp) in dropped {
             let Ok(operation) = stamp::decode(stamp, *sector) else { continue };
             let versions = &mut self.sectors[*sector as usize];
             if loose_versions(versions).any(|version| version.shows(operation)) {
                 note_lost(versions);
+                if has_flush_promise {
+                    release_settled(versions);
+                }
             }
-            // Also a version that an earlier report excuses.
-            let excused = versions.iter_mut().filter(|version| version.excused);
-            excused
-                .filter(|version| version.shows(operation) && !version.durable)
-                .for_each(|version| version.lost = true);
+            note_excused_lost(versions, operation);
+            if stamp::decode(disk.sector(*sector).0, *sector) != Ok(operation) {
+                let own = versions.iter_mut().filter(|version| version.shows(operation));
+                own.for_each(|version| version.is_dropped_by_server |= !version.durable);
+            }
         }
         for (sector, versions) in (0..).zip(&mut self.sectors) {
             let newest = versions.iter().rfind(|version| version.effective != NEVER);
             let Ok(shown) = stamp::decode(disk.sector(sector).0, sector) else { continue };
-            if newest.is_some_and(|newest| newest.lost) {
+            if newest.is_some_and(|newest| newest.lost || newest.may_be_gone()) {
                 let shown = versions.iter_mut().filter(|version| version.shows(shown));
                 shown.for_each(Version::revive);
             }
@@ -283,6 +289,20 @@ impl Oracle {
             }
             version.lost = false;
         }
+    }
+
+    /// Whether memory may show other contents of a sector than the disk has, after a flush: "memory
+    /// may keep what was read" (C15), if the server has lost it, or has executed a change of a
+    /// killed process since.
+    pub(crate) fn may_differ(&self, sector: u32, shown: &[u8], durable: &[u8]) -> bool {
+        let is_unanswered = |stamp, was_so: fn(&Version) -> bool| {
+            let Ok(operation) = stamp::decode(stamp, sector) else { return false };
+            let versions = self.sectors[sector as usize].iter();
+            let mut named = versions.filter(|version| version.shows(operation));
+            named.clone().any(was_so) && named.all(|version| version.answered == NEVER)
+        };
+        is_unanswered(shown, |version| version.is_dropped_by_server)
+            || is_unanswered(durable, |version| version.is_late)
     }
 
     /// Whether a failed flush may have lost a change that no buffer holds.
@@ -432,7 +452,7 @@ impl Oracle {
             return; // zeros that may be of several changes
         };
         // Memory may have shown it, and the disk may have lost it: older contents may follow.
-        if versions[index].lost && self.has_restarted {
+        if versions[index].lost && self.has_restarted || versions[index].may_be_gone() {
             return;
         }
         let own = &mut versions[index];
@@ -445,7 +465,7 @@ impl Oracle {
         let own = *own;
         for (other, version) in versions.iter_mut().enumerate() {
             // A change that the server has lost may come back, from memory's copy.
-            if other == index || version.lost && self.has_restarted {
+            if other == index || version.lost && self.has_restarted || version.may_be_gone() {
                 continue;
             }
             if own.replaces(version) || (own.settled != NEVER && version.settled != NEVER) {
@@ -509,7 +529,8 @@ impl Oracle {
                         version.operation == seen.operation || version.effective < seen.sent;
                     let certain = version.content != Content::ZerosOrOlder
                         && !version.dropped
-                        && !(version.lost && self.has_restarted);
+                        && !(version.lost && self.has_restarted)
+                        && !version.may_be_gone();
                     needed
                         && certain
                         && older.effective < version.sent
@@ -557,7 +578,10 @@ fn holds((first, count): &Range, sector: u32) -> bool {
 pub(crate) fn loose_versions(versions: &[Version]) -> impl Iterator<Item = &Version> {
     versions.iter().filter(|version| {
         let is_it = !version.durable && !version.excused && !version.is_held();
-        is_it && !versions.iter().any(|later| later.durable && later.replaces(version))
+        // Older contents that a read has shown after a loss replace nothing: they show the loss.
+        let shows_loss = |later: &Version| version.lost && version.was_sent_after(later);
+        let replaces = |later: &Version| later.replaces(version) && !shows_loss(later);
+        is_it && !versions.iter().any(|later| later.durable && replaces(later))
     })
 }
 
@@ -571,6 +595,26 @@ pub(crate) fn note_lost(versions: &mut [Version]) {
     if !loose.is_empty() {
         versions.iter_mut().filter(may_be_lost).for_each(|version| version.lost = true);
     }
+}
+
+/// Marks the versions of one sector that the server has lost with this operation, if a report has
+/// excused it: its own, and those that it may have overtaken, as in [`note_lost`].
+pub(crate) fn note_excused_lost(versions: &mut [Version], operation: Operation) {
+    let is_excused = |version: &Version| version.excused && !version.durable;
+    let own = versions.iter().filter(|version| is_excused(version) && version.shows(operation));
+    let Some(last) = own.max_by_key(|version| version.sent).copied() else { return };
+    let own_or_overtaken =
+        |version: &&mut Version| version.shows(operation) || !version.replaces(&last);
+    let excused = versions.iter_mut().filter(|version| is_excused(version));
+    excused.filter(own_or_overtaken).for_each(|version| version.lost = true);
+}
+
+/// Releases later epochs from lost versions of a process that has ended: "write-throughs that were
+/// lost by a flush under way at a kill, and the changes that they had overtaken, hold back no later
+/// epoch" (C2). Over a link, the server may lose them later than the process ends.
+pub(crate) fn release_settled(versions: &mut [Version]) {
+    let settled = versions.iter_mut().filter(|version| version.lost && version.settled != NEVER);
+    settled.for_each(|version| version.epoch = 0);
 }
 
 fn is_loose(versions: &[Version]) -> bool {

@@ -257,6 +257,7 @@ impl Oracle {
             for version in versions {
                 // A server may still execute it, before all that is sent later (C15).
                 let is_late = late.iter().any(|&late| version.shows(late));
+                version.is_late |= is_late;
                 match is_late && version.answered == NEVER {
                     true => version.refused = version.refused.min(now),
                     false => version.settled = version.settled.min(now),
@@ -312,7 +313,7 @@ fn epochs_of(versions: &[Version], version: &Version) -> Option<Epochs> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle::Content;
+    use crate::oracle::{Content, note_excused_lost, release_settled};
     use block::Durability;
 
     const BUFFERED_EPOCH: u32 = 5;
@@ -355,6 +356,78 @@ mod tests {
         oracle.record_loss_report();
         assert!(oracle.sectors[0][1].excused && !oracle.sectors[1][1].excused);
         assert!(!oracle.sectors[0][0].excused, "it was durable");
+    }
+
+    #[test]
+    fn a_server_that_loses_changes_of_a_dead_process_releases_what_they_had_overtaken() {
+        let changes = [buffered_version(10), write_through_version(20), buffered_version(30)];
+        let epochs_of_process = |is_dead: bool| {
+            let mut versions = changes.to_vec();
+            if is_dead {
+                versions.iter_mut().for_each(|version| version.settled = 40);
+            }
+            note_lost(&mut versions);
+            release_settled(&mut versions);
+            versions.iter().map(|version| version.epoch).collect::<Vec<_>>()
+        };
+        assert_eq!(epochs_of_process(true), [0, 0, BUFFERED_EPOCH]);
+        assert_eq!(epochs_of_process(false), [BUFFERED_EPOCH, 0, BUFFERED_EPOCH]);
+    }
+
+    #[test]
+    fn a_change_that_a_report_excuses_stays_lost_after_a_restart_of_the_server() {
+        for has_restarted in [false, true] {
+            let mut oracle = Oracle::new(1, 1);
+            oracle.has_restarted = has_restarted;
+            let reported = Version { lost: true, excused: true, ..write_through_version(10) };
+            let unreported = Version { lost: true, ..write_through_version(20) };
+            oracle.sectors[0].extend([reported, unreported]);
+            oracle.is_taken_over(false, false);
+            let is_lost = [1, 2].map(|index| oracle.sectors[0][index].lost);
+            assert_eq!(is_lost, [has_restarted, false]);
+        }
+    }
+
+    #[test]
+    fn an_excused_change_that_a_server_loses_takes_with_it_what_it_may_have_overtaken() {
+        let acknowledged = Version { answered: 25, effective: 25, ..buffered_version(10) };
+        let lost = Version { effective: NEVER, refused: 30, ..write_through_version(20) };
+        let later = Version { answered: 45, effective: 45, ..buffered_version(40) };
+        let excused = |version: Version| Version { excused: true, ..version };
+        let mut versions = [acknowledged, lost, later].map(excused);
+        note_excused_lost(&mut versions, 20);
+        assert_eq!(versions.map(|version| version.lost), [true, true, false]);
+        let mut versions = [acknowledged, lost, later];
+        note_excused_lost(&mut versions, 20);
+        assert_eq!(versions.map(|version| version.lost), [false; 3], "no report excuses them");
+    }
+
+    #[test]
+    fn memory_and_disk_differ_after_a_flush_only_by_changes_that_were_never_answered() {
+        let mut unanswered = Version::new(10, Content::Stamp, 10);
+        let may_differ = |version: Version, shown: Operation, durable: Operation| {
+            let mut oracle = Oracle::new(1, 1);
+            oracle.sectors[0].push(version);
+            let [shown, durable] = [shown, durable].map(|operation| stamp::encode(operation, 0));
+            oracle.may_differ(0, &shown, &durable)
+        };
+        assert!(!may_differ(unanswered, 10, INITIAL) && !may_differ(unanswered, INITIAL, 10));
+        unanswered.is_dropped_by_server = true;
+        assert!(may_differ(unanswered, 10, INITIAL) && !may_differ(unanswered, INITIAL, 10));
+        unanswered.is_late = true;
+        assert!(may_differ(unanswered, INITIAL, 10), "the server executed it after a read");
+        let answered = Version { answered: 20, ..unanswered };
+        assert!(!may_differ(answered, 10, INITIAL) && !may_differ(answered, INITIAL, 10));
+    }
+
+    #[test]
+    fn older_contents_that_a_read_shows_after_a_loss_do_not_hide_it() {
+        let mut oracle = Oracle::new(1, 1);
+        oracle.sectors[0].push(Version { seen: 20, ..write_through_version(10) });
+        oracle.sectors[0][0].reread = 30;
+        assert!(!oracle.has_loose(), "a durable version replaces it");
+        oracle.sectors[0][1].lost = true;
+        assert!(oracle.has_loose());
     }
 
     #[test]

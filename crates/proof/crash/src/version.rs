@@ -51,6 +51,10 @@ pub(crate) struct Version {
     pub(crate) lost: bool,
     /// A report said that the disk has lost it, or may have: no flush makes it durable.
     pub(crate) excused: bool,
+    /// Whether a restart of the server has dropped it before it was answered with success.
+    pub(crate) is_dropped_by_server: bool,
+    /// Whether the server could still execute it when its process had ended, unanswered.
+    pub(crate) is_late: bool,
     /// Answered with an error at this tick: if it has an effect, it comes before changes sent
     /// later.
     pub(crate) refused: u32,
@@ -83,6 +87,8 @@ impl Version {
             settled: NEVER,
             lost: false,
             excused: false,
+            is_dropped_by_server: false,
+            is_late: false,
             refused: NEVER,
             dropped: false,
             void: false,
@@ -139,9 +145,19 @@ impl Version {
     pub(crate) fn follows(&self, older: &Version) -> bool {
         // A later read shows it again: that does not make it replace itself.
         let shown_after = older.seen < self.reread && older.operation != self.operation;
+        self.was_sent_after(older) || shown_after || older.sent == self.behind
+    }
+
+    /// Whether it was sent when `older` had taken effect or never would.
+    #[inline]
+    pub(crate) fn was_sent_after(&self, older: &Version) -> bool {
         older.effective.min(older.settled).min(older.refused) < self.sent
-            || shown_after
-            || older.sent == self.behind
+    }
+
+    /// Whether reads may show it and older contents by turns: "a change that was never answered
+    /// with success may be read, and be gone after a restart of the server" (C15).
+    pub(crate) fn may_be_gone(&self) -> bool {
+        self.is_dropped_by_server && self.answered == NEVER
     }
 
     /// Whether this version contains `operation`, or zeros.

@@ -2,7 +2,7 @@
 //! and `cargo xtask crash --bugs` tests every planted bug.
 
 use block::Compress;
-use crash::{HuntOptions, Scale, Setup, history, honest, hunt, seed_of};
+use crash::{HuntOptions, Scale, Setup, history, honest, honest_over_link, hunt, seed_of};
 
 fn scale_of(number: u64) -> Scale {
     if number.is_multiple_of(4) { Scale::Exhaustive } else { Scale::Swarm }
@@ -77,6 +77,31 @@ fn a_sector_that_a_read_has_shown_outlives_a_kill() {
 fn a_doubt_is_reported_by_any_error_of_a_flush() {
     let seed = 0xaf24_6d9c_6c70_7346;
     assert!(history(honest().as_ref(), seed, Scale::Swarm, false).failure.is_none());
+}
+
+/// A link whose losses ended at once failed the volume under `wait`; so did the loss of a change
+/// that memory held, after an FUA write that its own flush had made durable.
+#[test]
+fn no_volume_fails_that_waits_for_its_link_and_holds_what_was_lost() {
+    for seed in [0xb7c1_0680_80f7_7c07, 0xd4b4_2036_169f_32f3] {
+        let failure = history(honest_over_link().as_ref(), seed, Scale::Swarm, false).failure;
+        assert!(failure.is_none(), "seed {seed:#x}");
+    }
+    let bug = crash::by_name("CountAcrossReturn").expect("a name from the list");
+    let seed = 0xb7c1_0680_80f7_7c07;
+    assert!(history(bug.as_ref(), seed, Scale::Swarm, false).failure.is_some());
+}
+
+/// A server had lost a change without an answer, or with one that a report excuses, or had executed
+/// a killed process's change after a read: memory showed other contents than the disk.
+#[test]
+fn a_server_may_lose_changes_that_were_not_promised() {
+    let unanswered = [0x0fe9_7a73_154a_2ff3, 0x919d_e0ca_b356_552c, 0x0d74_7ed1_5585_ab2e];
+    let excused = [0xfa4a_ddd6_c8c6_87a8, 0x2274_1bcf_5b62_6e6c, 0xd38f_49d0_5452_502f];
+    for seed in unanswered.into_iter().chain(excused) {
+        let failure = history(honest_over_link().as_ref(), seed, Scale::Swarm, false).failure;
+        assert!(failure.is_none(), "seed {seed:#x}");
+    }
 }
 
 /// Bugs that show within a few histories; the others need the optimized laboratory.

@@ -297,6 +297,20 @@ impl Health {
         self.tainted.store(true, Ordering::SeqCst);
     }
 
+    /// Begins a flush of the backing, whatever its purpose. Returns whether a write-through depends
+    /// on it. To be followed by [`Health::settle_unkept`].
+    pub(crate) fn take_unkept(&self) -> bool {
+        self.unkept.swap(false, Ordering::SeqCst)
+    }
+
+    /// Ends that flush. It has covered the write-throughs, unless it has failed, or one before has,
+    /// which may have lost them.
+    pub(crate) fn settle_unkept(&self, was_unkept: bool, is_good: bool) {
+        if was_unkept && (!is_good || self.tainted.load(Ordering::SeqCst)) {
+            self.note_unkept();
+        }
+    }
+
     /// Begins a flush of the backing that makes data durable. Returns None if there is nothing to
     /// flush. To be followed by [`Health::end_flush`].
     pub(crate) fn begin_flush(&self, is_needed: bool) -> Option<FlushBegun> {
@@ -386,6 +400,20 @@ mod tests {
         assert!(health.clear(&mut epochs) && !health.has_failed());
         assert!(health.take_rewrite(), "it was tainted");
         assert!(!health.take_rewrite(), "it is told once");
+    }
+
+    #[test]
+    fn a_write_through_is_covered_by_a_good_flush_of_any_purpose() {
+        let (health, _) = failed();
+        for (tainted, is_good, is_lost) in
+            [(true, true, true), (false, false, true), (false, true, false)]
+        {
+            health.note_unkept();
+            health.tainted.store(tainted, Ordering::SeqCst);
+            let unkept = health.take_unkept();
+            health.settle_unkept(unkept, is_good);
+            assert_eq!(health.may_have_lost(), is_lost, "tainted {tainted}, good {is_good}");
+        }
     }
 
     #[test]

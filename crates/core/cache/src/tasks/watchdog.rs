@@ -40,6 +40,16 @@ fn is_waiting_for_link(handle: &Handle) -> bool {
     link.is_some_and(|link| link.policy() != LinkDown::Fail && link.lost_ns().is_some())
 }
 
+/// Returns the number of times that the link was up again, unless the policy is to fail. If the
+/// number has changed, the link was lost in between.
+fn returns(handle: &Handle) -> u64 {
+    let link = handle.below.link().filter(|link| link.policy() != LinkDown::Fail);
+    match planted(Bug::StallLostLink) || planted(Bug::CountAcrossReturn) {
+        true => 0,
+        false => link.map_or(0, |link| link.returns()),
+    }
+}
+
 /// Returns when requests begin to be refused because the link is lost.
 fn refuses_from_ns(handle: &Handle) -> u64 {
     let link = handle.below.link().filter(|link| link.policy() == LinkDown::ServeClean);
@@ -60,13 +70,15 @@ pub(crate) async fn watch(handle: &Handle) {
     let shared = &handle.shared;
     let lane = &handle.lane;
     let (mut ages, mut begun, mut overdue) = (Ages::default(), lane.now(), Overdue::default());
+    let mut returned = returns(handle);
     loop {
         let seen = shared.tasks.ended.seen();
         let link_seen = handle.below.link().map(|link| link.changed().seen());
         if shared.tasks.are_stopping() {
             return;
         }
-        if is_waiting_for_link(handle) {
+        let before = core::mem::replace(&mut returned, returns(handle));
+        if is_waiting_for_link(handle) || returned != before {
             (ages, begun, overdue) = (Ages::default(), lane.now(), Overdue::default());
         }
         let refuses = handle.below.link().is_some_and(|link| link.refuses(lane.now()));
@@ -79,7 +91,8 @@ pub(crate) async fn watch(handle: &Handle) {
         let ended = first(shared.tasks.ended.after(seen), link_changes(handle, link_seen));
         first(ended, lane.sleep_until(deadline)).await;
         shared.backing.health.settle_doubt(lane.now());
-        if is_waiting_for_link(handle) || lane.now() < end_of_tick(handle, begun) {
+        let is_interrupted = is_waiting_for_link(handle) || returns(handle) != returned;
+        if is_interrupted || lane.now() < end_of_tick(handle, begun) {
             continue;
         }
         begun = lane.now();
