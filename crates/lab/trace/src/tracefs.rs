@@ -214,7 +214,8 @@ mod tests {
             assert_eq!((event.time_ns, event.first, event.sectors), (5_000_001_000, 8, 1));
             assert_eq!(event.process, name.as_bytes());
         }
-        let split = b"              a\nb-7 [000] d..1. 5.000001: block_rq_issue: 7,0 R 512 () 8 + 1 [a";
+        let split =
+            b"              a\nb-7 [000] d..1. 5.000001: block_rq_issue: 7,0 R 512 () 8 + 1 [a";
         assert!(split.split(|byte| *byte == b'\n').all(|line| BlockEvent::of(line).is_none()));
     }
 

@@ -54,7 +54,15 @@ impl Matcher {
     /// `begin_ns` by the clock of the events.
     pub fn new(range: Range<u64>, begin_ns: u64) -> Matcher {
         let (pending, ages, matched) = (BTreeMap::new(), BTreeMap::new(), Matched::default());
-        Matcher { range, begin_ns, pending, ages, next: 0, processes: Processes::default(), matched }
+        Matcher {
+            range,
+            begin_ns,
+            pending,
+            ages,
+            next: 0,
+            processes: Processes::default(),
+            matched,
+        }
     }
 
     /// Returns the names of the processes, by the numbers in the entries.

@@ -13,10 +13,22 @@ pub struct RecordingWriter {
     names: Vec<(Named, u32, String)>,
     has_header: bool,
     /// The start of the recording, in nanoseconds since 1970; 0: unknown.
-    pub begin_ns: u64,
+    pub(crate) begin_ns: u64,
 }
 
 impl RecordingWriter {
+    /// Returns a writer of a recording that began at this time, in nanoseconds since 1970; 0:
+    /// unknown.
+    pub fn new(begin_ns: u64) -> RecordingWriter {
+        RecordingWriter { begin_ns, ..RecordingWriter::default() }
+    }
+
+    /// Returns a writer of the next file of the same recording.
+    #[must_use]
+    pub fn next_file(&self) -> RecordingWriter {
+        RecordingWriter::new(self.begin_ns)
+    }
+
     /// Adds an entry of this device and process. Names are at most 255 bytes long.
     pub fn put(&mut self, entry: Entry, device: &str, process: Option<&str>) {
         if self.devices.insert(entry.event.device) {
