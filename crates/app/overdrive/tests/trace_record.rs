@@ -60,6 +60,7 @@ fn instance_of(recorder: &Child) -> PathBuf {
 }
 
 /// Starts a recorder, and waits until it records.
+#[allow(clippy::disallowed_methods, reason = "another process is waited for")]
 fn start(arguments: &[&str], output: &Path) -> Child {
     let recorder = program(&[&["record"], arguments].concat()).spawn().expect("started");
     let begin = Instant::now();

@@ -1,8 +1,8 @@
 //! Lines of the kernel's block tracepoints, as `trace_pipe` of tracefs prints them.
 //!
 //! ```text
-//!   process in 16 columns-id [cpu] flags seconds: event: device RWBS bytes (command) sector + sectors
-//!       priority [process]
+//!   process in 16 columns-id [cpu] flags seconds: event: device RWBS bytes (command)
+//!       sector + sectors priority [process]
 //!   dd-311     [001] ..... 30622.360995: block_rq_issue: 7,0 WS 4096 () 0 + 8 be,0,4 [dd]
 //!   dd-311     [001] d.s1. 30622.361127: block_rq_complete: 7,0 WS () 0 + 8 be,0,4 [0]
 //! ```

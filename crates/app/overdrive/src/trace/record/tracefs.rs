@@ -1,4 +1,4 @@
-//! A buffer of block events of its own in tracefs, so that other users of tracing are not disturbed.
+//! A private buffer of block events in tracefs, so that other users of tracing are not disturbed.
 
 use stack::{Exit, Failure};
 use std::fs::{self, File, OpenOptions};
