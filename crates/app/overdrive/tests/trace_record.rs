@@ -155,6 +155,21 @@ fn a_recording_ends_after_its_time_and_with_its_device() {
 }
 
 #[test]
+fn the_buffer_of_a_killed_recorder_is_removed_by_the_next() {
+    let home = tempfile::tempdir().expect("a directory");
+    let Some(device) = Loop::new(home.path()) else { return };
+    let output = home.path().join("killed");
+    let mut killed = start(&[plain(&device.0), plain(&output)], &output);
+    let instance = instance_of(&killed);
+    killed.kill().and_then(|()| killed.wait()).expect("killed");
+    assert!(instance.exists());
+    let output = home.path().join("next");
+    let next = start(&[plain(&device.0), plain(&output), "--json"], &output);
+    assert!(!instance.exists());
+    json(&interrupt(next));
+}
+
+#[test]
 fn recordings_of_themselves_and_of_files_are_refused() {
     let home = tempfile::tempdir().expect("a directory");
     let refused = |device: &str, output: &Path| {

@@ -207,7 +207,7 @@ mod tests {
         let home = tempfile::tempdir().expect("a directory");
         for (name, is_packed) in [("a", false), ("b.zst", true)] {
             let path = home.path().join(name);
-            let count = 400_000;
+            let count = 150_000;
             assert!(record(&path, Some(FILES_BYTES_MIN), count) > 1, "{name}");
             let sizes = [path.clone(), older(&path)].map(|path| {
                 let found = path.metadata().expect("there");

@@ -12,7 +12,7 @@ const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// The names of all instances of this program begin with it; a process number follows.
 const PREFIX: &str = "overdrive-record-";
 /// Size of the buffers of all processors together, in KiB.
-const BUFFERS_KIB: u64 = 24 << 10;
+const BUFFERS_KIB: u64 = 32 << 10;
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 1 << 16;
 
@@ -41,7 +41,7 @@ impl Instance {
 
     fn start(&mut self, filter_number: u64) -> io::Result<()> {
         let processors = self.processors()?.len() as u64;
-        let buffer_kib = (BUFFERS_KIB / processors.max(1)).clamp(64, 8 << 10);
+        let buffer_kib = (BUFFERS_KIB / processors.max(1)).clamp(64, 16 << 10);
         self.set("buffer_size_kb", &buffer_kib.to_string())?;
         // The clock of the monotonic time is the same on all processors.
         self.set("trace_clock", "mono")?;
