@@ -8,6 +8,7 @@
 //!   layers::Recorder --events--> recording::{header, block} --bytes--> a file
 //!   a file --bytes--> Trace::parse --events--> load::Replay
 //!   a file of any format --pieces--> Reader::feed --accesses--> simulator, traces
+//!   lines of tracefs --> BlockEvent --> traces::Matcher
 //!   accesses --> text::Csv, text::FioLog --> a file
 //! ```
 //!
@@ -36,6 +37,7 @@ mod reader;
 pub mod recording;
 pub mod text;
 mod trace;
+mod tracefs;
 mod window;
 
 pub use access::{Access, BYTES_MAX, Details, Direction, END_MAX, Marks};
@@ -47,4 +49,5 @@ pub use malformed::Malformed;
 pub use processes::{PROCESSES_MAX, Processes};
 pub use reader::{LINE_MAX, Notes, Reader};
 pub use trace::Trace;
+pub use tracefs::{BlockEvent, Step};
 pub use window::{WINDOW, Window};

@@ -1,11 +1,11 @@
 //! Conversion of a trace to another format.
 
 use crate::info::each;
+use crate::recording_writer::RecordingWriter;
 use simulator::{Error, TraceFile, Watch};
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
-use trace::recording::{self, EVENTS_MAX, Entry, Name, Named};
+use trace::recording::Entry;
 use trace::text::{CSV_HEAD, FioLog, FioVersion, csv_line};
 use trace::{Access, Event, Format, Operation};
 
@@ -100,19 +100,7 @@ struct Writer<'a> {
 enum Form {
     Csv(String),
     Fio(FioLog, String),
-    Recording(Recording),
-}
-
-#[derive(Default)]
-struct Recording {
-    entries: Vec<Entry>,
-    /// Devices and processes whose names were written, or will be in this block.
-    devices: BTreeSet<u32>,
-    processes: BTreeSet<u32>,
-    names: Vec<(Named, u32, String)>,
-    has_header: bool,
-    /// The start of the recording, in nanoseconds since 1970; 0: unknown.
-    begin_ns: u64,
+    Recording(RecordingWriter),
 }
 
 impl<'a> Writer<'a> {
@@ -125,7 +113,7 @@ impl<'a> Writer<'a> {
             Output::Csv => Form::Csv(CSV_HEAD.to_owned()),
             Output::FioTwo => log(FioVersion::Two),
             Output::FioThree => log(FioVersion::Three),
-            Output::Recording => Form::Recording(Recording::default()),
+            Output::Recording => Form::Recording(RecordingWriter::default()),
         };
         Writer { into, form, converted: Converted::default() }
     }
@@ -156,7 +144,7 @@ impl<'a> Writer<'a> {
                 write(self.into, text.as_bytes())?;
                 text.clear();
             }
-            Form::Recording(recording) if recording.entries.len() == EVENTS_MAX => {
+            Form::Recording(recording) if recording.is_full() => {
                 write(self.into, &recording.bytes(0))?;
             }
             _ => {}
@@ -178,37 +166,6 @@ impl<'a> Writer<'a> {
         self.into.flush().map_err(|error| failed(&error))?;
         Ok(self.converted)
     }
-}
-
-impl Recording {
-    fn put(&mut self, entry: Entry, device: &str, process: Option<&str>) {
-        if self.devices.insert(entry.event.device) {
-            self.names.push((Named::Device, entry.event.device, device.to_owned()));
-        }
-        if let (Some(number), Some(name)) = (entry.process, process)
-            && self.processes.insert(number)
-        {
-            self.names.push((Named::Process, number, name.to_owned()));
-        }
-        self.entries.push(entry);
-    }
-
-    /// Returns the bytes of the collected entries, as blocks.
-    fn bytes(&mut self, dropped: u64) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        if !std::mem::replace(&mut self.has_header, true) {
-            recording::header_at(&mut bytes, self.begin_ns);
-        }
-        let names = std::mem::take(&mut self.names);
-        let names: Vec<Name<'_>> = names.iter().map(name_of).collect();
-        recording::entries_with(&mut bytes, &self.entries, &names, dropped);
-        self.entries.clear();
-        bytes
-    }
-}
-
-fn name_of((named, number, letters): &(Named, u32, String)) -> Name<'_> {
-    Name { named: *named, number: *number, letters: letters.as_bytes() }
 }
 
 /// Returns the access as an entry of a recording, and whether its bytes were extended to whole

@@ -3,6 +3,7 @@
 //! ```text
 //!   simulator::TraceFile --accesses--> info::Study --> Info
 //!                        --accesses--> convert::convert --> a recording, CSV, a log for fio
+//!   lines of tracefs --> Matcher --entries--> RecordingWriter --> a recording
 //! ```
 //!
 //! A trace of any length needs little memory: the count of the footprint, the reuse distances up to
@@ -12,11 +13,15 @@
 pub mod convert;
 mod depths;
 mod info;
+mod matcher;
 mod packed;
+mod recording_writer;
 mod sizes;
 mod streams;
 
 pub use depths::{DEPTHS, Depths};
 pub use info::{Amounts, Info, Named, REUSE_BYTES, Reuse, Study, study};
+pub use matcher::{Matched, Matcher};
 pub use packed::Packed;
+pub use recording_writer::RecordingWriter;
 pub use sizes::{SIZES, Sizes};

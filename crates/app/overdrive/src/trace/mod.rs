@@ -5,15 +5,17 @@ mod info;
 mod info_json;
 mod info_page;
 mod info_text;
+mod record;
 
 use clap::Subcommand;
 use simulator::Error;
 use stack::{Exit, Failure};
 use std::process::ExitCode;
 
-/// Show the properties of recorded traces, and convert them.
+/// Record traces, show their properties, and convert them.
 ///
 /// Examples:
+///   overdrive trace record /dev/nvme0n1 day.trace.zst --for 24h
 ///   overdrive trace info week.csv.zst
 ///   overdrive trace info vm.vscsi.xz --report vm.html
 ///   overdrive trace convert vm.vscsi.xz vm.trace.zst
@@ -27,12 +29,14 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Record(record::Options),
     Info(info::Options),
     Convert(convert::Options),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match &arguments.command {
+        Command::Record(options) => record::run(options),
         Command::Info(options) => info::run(options),
         Command::Convert(options) => convert::run(options),
     }

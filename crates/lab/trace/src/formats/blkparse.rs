@@ -200,7 +200,7 @@ fn process_of(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns the operation of these letters. None: neither data nor a flush nor a discard.
-fn operation(rwbs: &[u8]) -> Option<Operation> {
+pub(crate) fn operation(rwbs: &[u8]) -> Option<Operation> {
     match direction(rwbs) {
         Direction::Read => Some(Operation::Read),
         // An F before the W is a flush of the device, one after it is FUA.

@@ -1,0 +1,181 @@
+//! A private buffer of block events in tracefs, so that other users of tracing are not disturbed.
+
+use stack::{Exit, Failure};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use trace::Step;
+
+/// Directories where tracefs may be mounted.
+const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// The names of all instances of this program begin with it; a process number follows.
+const PREFIX: &str = "overdrive-record-";
+/// Size of the buffers of all processors together, in KiB.
+const BUFFERS_KIB: u64 = 32 << 10;
+/// Bytes that are read at a time.
+const READ_BYTES: usize = 1 << 16;
+
+/// An instance of tracefs, which is removed when it is dropped.
+pub(super) struct Instance {
+    path: PathBuf,
+    /// Closed before the instance can be removed.
+    pipe: Option<File>,
+    piece: Vec<u8>,
+}
+
+impl Instance {
+    /// Makes an instance that collects the events of requests to this disk.
+    ///
+    /// # Errors
+    /// Exit status 4 if this user may not; 1 if the kernel has no such events.
+    pub(super) fn open(filter_number: u64) -> Result<Instance, Failure> {
+        let root = root()?;
+        remove_abandoned(&root);
+        let path = root.join(format!("instances/{PREFIX}{}", std::process::id()));
+        fs::create_dir(&path).map_err(|error| failure(&path, &error))?;
+        let mut instance = Instance { path, pipe: None, piece: vec![0; READ_BYTES] };
+        instance.start(filter_number).map_err(|error| failure(&instance.path, &error))?;
+        Ok(instance)
+    }
+
+    fn start(&mut self, filter_number: u64) -> io::Result<()> {
+        let processors = self.processors()?.len() as u64;
+        let buffer_kib = (BUFFERS_KIB / processors.max(1)).clamp(64, 16 << 10);
+        self.set("buffer_size_kb", &buffer_kib.to_string())?;
+        // The clock of the monotonic time is the same on all processors.
+        self.set("trace_clock", "mono")?;
+        // Events that do not fit are lost, and counted. The oldest ones remain.
+        self.set("options/overwrite", "0")?;
+        for step in Step::ALL {
+            let event = format!("events/block/{}", step.tracepoint());
+            self.set(&format!("{event}/filter"), &format!("dev == {filter_number}"))?;
+            self.set(&format!("{event}/enable"), "1")?;
+        }
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let pipe = OpenOptions::new().read(true).custom_flags(flags).open(self.join("trace_pipe"));
+        self.pipe = Some(pipe?);
+        Ok(())
+    }
+
+    fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    fn set(&self, name: &str, value: &str) -> io::Result<()> {
+        fs::write(self.join(name), value)
+    }
+
+    fn processors(&self) -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(self.join("per_cpu"))?.map(|entry| Ok(entry?.path())).collect()
+    }
+
+    /// Returns the next bytes of the events' lines; none if there are no more.
+    ///
+    /// # Errors
+    /// The system's errors.
+    pub(super) fn read(&mut self) -> io::Result<&[u8]> {
+        let Some(pipe) = &mut self.pipe else { return Ok(&[]) };
+        match pipe.read(&mut self.piece) {
+            Ok(count) => Ok(&self.piece[..count]),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(&[])
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Collects no more events; those in the buffer can still be read.
+    ///
+    /// # Errors
+    /// The system's errors.
+    pub(super) fn stop(&self) -> io::Result<()> {
+        self.set("tracing_on", "0")
+    }
+
+    /// Returns the number of events that were lost up to now.
+    ///
+    /// # Errors
+    /// The system's errors.
+    pub(super) fn lost(&self) -> io::Result<u64> {
+        let texts =
+            self.processors()?.into_iter().map(|path| fs::read_to_string(path.join("stats")));
+        texts.map(|text| Ok(lost(&text?))).sum()
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.pipe = None;
+        _ = self.stop();
+        if let Err(error) = fs::remove_dir(&self.path) {
+            daemon::complain!("{}: cannot be removed: {error}", self.path.display());
+        }
+    }
+}
+
+/// Returns the events that a processor's statistics report as lost.
+fn lost(text: &str) -> u64 {
+    let counts = text.lines().filter_map(|line| line.split_once(": "));
+    let is_loss = |name: &str| matches!(name, "overrun" | "commit overrun" | "dropped events");
+    let losses = counts.filter(|(name, _)| is_loss(name));
+    losses.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
+}
+
+/// Returns the directory of tracefs, if this user may use it and it has block events.
+fn root() -> Result<PathBuf, Failure> {
+    for root in ROOTS.map(Path::new) {
+        match fs::metadata(root.join("instances")) {
+            Ok(_) if root.join("events/block").exists() => return Ok(root.to_owned()),
+            Ok(_) => {
+                let message = "this kernel has no tracepoints of block devices \
+                               (CONFIG_BLK_DEV_IO_TRACE); record a served volume instead";
+                return Err(Failure::new(Exit::Negative, message));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(failure(root, &error)),
+        }
+    }
+    let message =
+        format!("tracefs is not mounted; 'mount -t tracefs nodev {}' mounts it", ROOTS[0]);
+    Err(Failure::new(Exit::Negative, message))
+}
+
+/// Removes the instances of processes that were killed: they would collect events forever.
+fn remove_abandoned(root: &Path) {
+    let Ok(entries) = fs::read_dir(root.join("instances")) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // One that is in use, by a process that is not visible here, cannot be removed.
+            _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+fn failure(path: &Path, error: &io::Error) -> Failure {
+    let path = path.display();
+    match error.kind() {
+        ErrorKind::PermissionDenied => {
+            let message = format!("{path}: {error}; recording a device needs root");
+            Failure::new(Exit::Permission, message)
+        }
+        _ => Failure::new(Exit::Io, format!("{path}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_losses_of_a_buffer_count() {
+        let text = "entries: 7\noverrun: 1\ncommit overrun: 20\nbytes: 9\noldest event ts:  1.5\n\
+                    dropped events: 300\nread events: 15\n";
+        assert_eq!(lost(text), 321);
+        assert_eq!(lost("overrun: x\ndropped events\n: 5"), 0);
+    }
+}
