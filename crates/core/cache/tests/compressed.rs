@@ -426,7 +426,10 @@ fn a_full_tier_is_taken_over_with_more_and_with_less_memory() {
     assert!(shrunk.compressed_blocks > 0 && held <= 400, "{shrunk:?}");
     (0..2).for_each(|_| scene.read_all(0));
     let counters = scene.counters();
-    assert!(counters.compressed_slots <= 201, "half of the memory at most, and an object's page: {counters:?}");
+    assert!(
+        counters.compressed_slots <= 201,
+        "half of the memory at most, and an object's page: {counters:?}"
+    );
     let mut scene = scene.kill(SLOTS, CleanBlocks::Keep);
     scene.read_all(0);
 }
