@@ -3,7 +3,6 @@
 use super::files::Set;
 use crate::cached_pool::BLOCK;
 use crate::sides::{cpu_ns, median};
-use cache::Settings;
 use packing::{Codec, Decoder, Encoder, Encoding, Incompressible};
 
 /// Metadata of a compressed block in the tier, in bytes (docs/design/compression.md): its place in
@@ -34,9 +33,10 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Compresses and decodes all blocks several times.
-    pub(super) fn of(set: &Set, codec: Codec, rounds: usize) -> Figures {
-        let runs: Vec<Figures> = (0..rounds).map(|_| Figures::of_one_run(set, codec)).collect();
+    /// Compresses and decodes all blocks several times. `bytes_max`: maximum of a stored block.
+    pub(super) fn of(set: &Set, codec: Codec, bytes_max: usize, rounds: usize) -> Figures {
+        let runs: Vec<Figures> =
+            (0..rounds).map(|_| Figures::of_one_run(set, codec, bytes_max)).collect();
         let time = |of: fn(&Figures) -> f64| median(runs.iter().map(of).collect()) - clock_ns();
         let (compress_ns, give_up_ns) = (time(|run| run.compress_ns), time(|run| run.give_up_ns));
         let decode_ns = time(|run| run.decode_ns);
@@ -44,8 +44,7 @@ impl Figures {
         Figures { compress_ns, give_up_ns, decode_ns, ..first }
     }
 
-    fn of_one_run(set: &Set, codec: Codec) -> Figures {
-        let bytes_max = BLOCK * Settings::default().compressed_percent_max as usize / 100;
+    fn of_one_run(set: &Set, codec: Codec, bytes_max: usize) -> Figures {
         let (mut encoder, mut decoder) = (Encoder::new(BLOCK, bytes_max), Decoder::new());
         let mut has_compressed = vec![false; set.blocks.len().div_ceil(REGION_BLOCKS)];
         let mut incompressible = Incompressible::new(set.blocks.len() as u32);
