@@ -194,7 +194,7 @@ macro_rules! engine {
                     workers: 32,
                     readers: 32,
                     stream_blocks_max: (geometry.slots / 16).max(STREAM_BLOCKS_LEAST),
-                    compressed_percent_max: 75,
+                    compressed_percent_max: 83,
                     fill_cost_ns: 400,
                 };
                 settings.fitted(geometry)

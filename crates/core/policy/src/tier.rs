@@ -15,12 +15,14 @@ use alloc::vec::Vec;
 const PAGE_BYTES: u32 = 4096 - 8;
 /// Bytes of an object's head and check.
 const HEAD_BYTES: u32 = 12;
+/// No object begins where fewer bytes are left in a page: a head is not divided.
+const BEGIN_BYTES: u32 = 8;
 /// Maximum number of objects, for each slot of the shard.
 const OBJECTS_PER_SLOT: u32 = 2;
 
 /// Returns the bytes that an object takes, with its head.
 const fn object_bytes(bytes: u32) -> u32 {
-    (HEAD_BYTES + bytes).next_multiple_of(8)
+    (HEAD_BYTES + bytes).next_multiple_of(4)
 }
 
 /// A compressed block.
@@ -154,7 +156,7 @@ impl Tier {
 
     /// Stores a block that it does not have. There must be room.
     pub(crate) fn store(&mut self, hash: Hash, bytes: u32) {
-        debug_assert!(!self.needs_page(bytes) && self.has_object() && bytes > 0);
+        debug_assert!(!self.needs_page(bytes) && self.has_object());
         if self.cursor == PAGE_BYTES {
             self.advance();
         }
@@ -181,6 +183,9 @@ impl Tier {
             self.advance();
             self.page(self.cursor_page).live += 1;
             self.cursor = whole - near;
+        }
+        if self.cursor + BEGIN_BYTES > PAGE_BYTES {
+            self.cursor = PAGE_BYTES;
         }
         self.held += 1;
     }

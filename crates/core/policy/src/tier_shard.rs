@@ -160,8 +160,7 @@ impl TierShard {
             if !is_full && !needs_page {
                 return true;
             }
-            let may_grow = !is_full && self.tier.pages() < self.pages_max();
-            let has_grown = may_grow && self.add_page();
+            let has_grown = !is_full && self.may_add_page() && self.add_page();
             if !has_grown && !self.turn_oldest_page() {
                 return false;
             }
@@ -175,6 +174,11 @@ impl TierShard {
         self.rules.share.pages_max(available)
     }
 
+    /// Whether the tier may have another page.
+    fn may_add_page(&self) -> bool {
+        self.tier.pages() < self.pages_max()
+    }
+
     fn add_page(&mut self) -> bool {
         let has_slot = self.free > 0;
         if has_slot {
@@ -185,14 +189,15 @@ impl TierShard {
     }
 
     /// Releases the oldest page, and stores those of its blocks again that were read since they
-    /// were stored.
+    /// were stored, as far as the tier may be that large.
     fn turn_oldest_page(&mut self) -> bool {
         let mut again = core::mem::take(&mut self.again);
         again.clear();
         let turned = self.tier.evict_oldest(Some(&mut again));
         self.return_pages();
         for (hash, bytes) in &again {
-            if self.tier.is_full() || self.tier.needs_page(*bytes) && !self.add_page() {
+            while self.tier.needs_page(*bytes) && self.may_add_page() && self.add_page() {}
+            if self.tier.is_full() || self.tier.needs_page(*bytes) {
                 break;
             }
             self.tier.store(*hash, *bytes);

@@ -4,8 +4,8 @@
 use crate::blocks::BLOCK_BYTES;
 use policy::Hash;
 
-/// Maximum bytes of a compressed block: the engine does not store larger ones (75 % of a block).
-pub const STORED_BYTES_MAX: u32 = BLOCK_BYTES as u32 * 3 / 4;
+/// Maximum bytes of a compressed block: the engine does not store larger ones (83 % of a block).
+pub const STORED_BYTES_MAX: u32 = BLOCK_BYTES as u32 * 83 / 100;
 /// The smallest object of the engine: a repeated word.
 const BYTES_MIN: u32 = 8;
 /// Number of sizes that represent a ratio.

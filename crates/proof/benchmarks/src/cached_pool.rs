@@ -52,12 +52,23 @@ pub(crate) struct Side {
 }
 
 impl Side {
+    /// Returns the settings of a cache that compresses in this way.
+    pub(crate) fn settings(compress: Compress) -> Settings {
+        Settings {
+            write: WriteMode::Through,
+            workers: 1,
+            readahead: false,
+            compress,
+            ..Settings::default()
+        }
+    }
+
     /// Makes a cache with this memory, in front of a volume of this many blocks.
     pub(crate) fn new(
         pool: &Arc<Memory>,
         blocks: u64,
         memory_bytes: u64,
-        compress: Compress,
+        settings: Settings,
     ) -> Result<Side> {
         let mut world = World::timed(Prices::default());
         let lane = world.lane();
@@ -67,13 +78,6 @@ impl Side {
         let device = Device { limits, lane: lane.clone(), pool: pool.clone() };
         let memory = Memory::heap(Arena::bytes(&geometry, 512));
         memory.zero(0, memory.bytes());
-        let settings = Settings {
-            write: WriteMode::Through,
-            workers: 1,
-            readahead: false,
-            compress,
-            ..Settings::default()
-        };
         let shared = Shared::new(&device.limits, geometry, settings, 0, Arc::new(memory))?;
         let below = Stack::new(&lane, device);
         let stack = Stack::new(&lane, Cache::attach(&shared, &lane, below));

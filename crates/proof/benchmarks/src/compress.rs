@@ -70,7 +70,7 @@ fn pool(random_percent: u64) -> Arc<Memory> {
 
 fn side(arguments: &Arguments, mib: u64, compress: Compress) -> Result<Side> {
     let blocks = u64::from(Geometry::for_memory(mib << 20).slots) * TIMES;
-    Side::new(&pool(arguments.random_percent), blocks, mib << 20, compress)
+    Side::new(&pool(arguments.random_percent), blocks, mib << 20, Side::settings(compress))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {

@@ -1,12 +1,13 @@
 //! Pages of the compressed tier (`compressed/`), as a successor finds them.
 //!
 //! ```text
-//!  header of the slot   mark | number 32 | first / 8: 10 | check 22 |     life 0: the slot is free
+//!  header of the slot   mark | number 32 | first / 4: 11 | check 21 |     life 0: the slot is free
 //!
 //!  bytes of the slot
 //!    | seal 8 | end of an object | head 8 | check 4 | data ... | pad | head 8 | ... | 0: no more |
 //!                                ^ first
-//!  head                      | block 40 | check 9 | encoding 2 | bytes 13 |
+//!  head, first half          | block's upper bits 8 | check 9 | encoding 2 | bytes 13 |
+//!        second half         | block's lower bits 32 |
 //! ```
 //!
 //! A page's slot counts as free, so older programs take the arena over and use the slot: that
@@ -14,10 +15,10 @@
 //! number of the slot, and if the epochs show that the process before kept the marks true
 //! ([`Arena::keeps_pages`]): older programs end that.
 //!
-//! An object is published by the store of its head, after its bytes, after the zero behind it, and
-//! after the marks of the pages in which it goes on. A change of its block overwrites the block's
-//! number in the head with one store. The mark is removed before the slot is used for anything
-//! else.
+//! An object is published by the store of its head's first half, after all its other bytes, after
+//! the zero behind it, and after the marks of the pages in which it goes on. A change of its block
+//! overwrites the upper bits of the block's number with one store. The mark is removed before the
+//! slot is used for anything else.
 
 use super::Arena;
 use crate::epochs::PAGES;
@@ -32,24 +33,27 @@ pub(crate) const SEAL_BYTES: usize = 8;
 pub(crate) const HEAD_BYTES: usize = 8;
 /// Bytes of the check of its data.
 pub(crate) const CHECK_BYTES: usize = 4;
-/// Objects begin at multiples of this.
-const WORD_BYTES: usize = 8;
+/// Objects begin at multiples of this: the first half of a head is in one word of the memory.
+pub(crate) const STEP_BYTES: usize = 4;
 
-const SEAL: u64 = u64::from_le_bytes(*b"overpage");
-const FIRST_BITS: u32 = 10;
-const CHECK_BITS: u32 = 22;
+/// Another one than in pages whose objects began at multiples of 8: those are not taken over.
+const SEAL: u64 = u64::from_le_bytes(*b"overpag4");
+const FIRST_BITS: u32 = 11;
+const CHECK_BITS: u32 = 21;
 
-/// The number of no block: the object was removed. No volume has the last blocks.
-pub(crate) const REMOVED: u64 = (1 << 40) - 1;
+/// The upper bits of the number of no block: the object was removed.
+const REMOVED: u32 = 0xff;
+/// Blocks from here on are not stored: volumes of 16 PiB.
+pub(crate) const BLOCKS_MAX: u64 = (REMOVED as u64) << 32;
 const BLOCK_AT: u32 = 24;
 const HEAD_CHECK_AT: u32 = 15;
-const HEAD_CHECK: u64 = 0x1ff << HEAD_CHECK_AT;
+const HEAD_CHECK: u32 = 0x1ff << HEAD_CHECK_AT;
 const ENCODING_AT: u32 = 13;
-const LENGTH: u64 = (1 << ENCODING_AT) - 1;
+const LENGTH: u32 = (1 << ENCODING_AT) - 1;
 
 /// Returns the bytes that an object with this many bytes of data takes, with its head.
 pub(crate) const fn object_bytes(data: usize) -> usize {
-    (HEAD_BYTES + CHECK_BYTES + data).next_multiple_of(WORD_BYTES)
+    (HEAD_BYTES + CHECK_BYTES + data).next_multiple_of(STEP_BYTES)
 }
 
 /// Returns the check of an object's data. `digest`: see [`digest_of`].
@@ -61,8 +65,8 @@ pub(crate) fn check_of(block: u64, encoding: Encoding, digest: u32) -> u32 {
 pub(crate) fn digest_of(data: &[u8]) -> u32 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(FACTOR).rotate_left(29);
-    let (words, rest) = data.as_chunks::<WORD_BYTES>();
-    let mut last = [0; WORD_BYTES];
+    let (words, rest) = data.as_chunks();
+    let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
     let sum =
         words.iter().fold(data.len() as u64, |sum, word| step(sum, u64::from_le_bytes(*word)));
@@ -75,33 +79,43 @@ pub(crate) struct Head {
     /// None: it was removed.
     pub(crate) block: Option<u64>,
     pub(crate) encoding: Encoding,
-    /// The length of its data in bytes, not 0.
+    /// The length of its data in bytes; 0: a block of zeros.
     pub(crate) bytes: usize,
 }
 
 impl Head {
-    fn word(&self, slot: u32, at: usize) -> u64 {
-        let fields = self.block.unwrap_or(REMOVED) << BLOCK_AT
-            | (self.encoding as u64) << ENCODING_AT
-            | self.bytes as u64;
-        fields | head_check(fields, slot, at)
+    /// Returns its halves. The second one of a removed object is not used.
+    fn halves(&self, slot: u32, at: usize) -> (u32, u32) {
+        let (upper, lower) = match self.block {
+            Some(block) => ((block >> 32) as u32, block as u32),
+            None => (REMOVED, 0),
+        };
+        let fields = upper << BLOCK_AT | (self.encoding as u32) << ENCODING_AT | self.bytes as u32;
+        (fields | head_check(fields, lower, slot, at), lower)
     }
 
-    fn decode(word: u64, slot: u32, at: usize) -> Option<Head> {
-        let fields = word & !HEAD_CHECK;
-        let bytes = (word & LENGTH) as usize;
-        if bytes == 0 || word != fields | head_check(fields, slot, at) {
+    fn decode(first: u32, second: u32, slot: u32, at: usize) -> Option<Head> {
+        let fields = first & !HEAD_CHECK;
+        let upper = first >> BLOCK_AT;
+        let lower = if upper == REMOVED { 0 } else { second };
+        let bytes = (first & LENGTH) as usize;
+        if first != fields | head_check(fields, lower, slot, at) {
             return None;
         }
-        let encoding = Encoding::from_number((word >> ENCODING_AT) as u8 & 3)?;
-        let block = Some(word >> BLOCK_AT).filter(|block| *block != REMOVED);
+        let encoding = Encoding::from_number((first >> ENCODING_AT) as u8 & 3)?;
+        if bytes == 0 && encoding != Encoding::Word {
+            return None;
+        }
+        let block = (upper != REMOVED).then_some(u64::from(upper) << 32 | u64::from(lower));
         Some(Head { block, encoding, bytes })
     }
 }
 
-fn head_check(fields: u64, slot: u32, at: usize) -> u64 {
+/// Returns the check of a head. It is not 0, so no head begins with a half of 0.
+fn head_check(fields: u32, lower: u32, slot: u32, at: usize) -> u32 {
     let place = u64::from(slot) << 16 | at as u64;
-    mix_bits(fields ^ mix_bits(place)) << HEAD_CHECK_AT & HEAD_CHECK
+    let mixed = mix_bits((u64::from(lower) << 32 | u64::from(fields)) ^ mix_bits(place));
+    (1 + (mixed >> 32) as u32 % (HEAD_CHECK >> HEAD_CHECK_AT)) << HEAD_CHECK_AT
 }
 
 /// The mark of a page.
@@ -115,13 +129,13 @@ pub(crate) struct PageMark {
 
 impl PageMark {
     fn word(self, slot: u32) -> u64 {
-        let fields = u64::from(self.number) << FIRST_BITS | (self.first / WORD_BYTES) as u64;
+        let fields = u64::from(self.number) << FIRST_BITS | (self.first / STEP_BYTES) as u64;
         let check = mix_bits(fields ^ mix_bits(SEAL ^ u64::from(slot))) >> (64 - CHECK_BITS);
         fields << CHECK_BITS | check
     }
 
     fn decode(word: u64, slot: u32) -> Option<PageMark> {
-        let first = (word >> CHECK_BITS & ((1 << FIRST_BITS) - 1)) as usize * WORD_BYTES;
+        let first = (word >> CHECK_BITS & ((1 << FIRST_BITS) - 1)) as usize * STEP_BYTES;
         let number = (word >> (CHECK_BITS + FIRST_BITS)) as u32;
         let mark = PageMark { number, first };
         (mark.word(slot) == word).then_some(mark)
@@ -136,9 +150,9 @@ impl Arena {
     /// Makes a slot a page of the tier in which no object begins yet. The slot is free for older
     /// programs.
     pub(crate) fn mark_page(&self, slot: u32, mark: PageMark) {
-        self.set_slot_word(slot, 0, mark.seal(slot));
+        self.store(self.sector_at(slot, 0), mark.seal(slot));
         if mark.first < self.slot_bytes() {
-            self.set_slot_word(slot, mark.first, 0);
+            self.end_objects(slot, mark.first);
         }
         self.store(self.header_at(slot), mark.word(slot));
     }
@@ -165,30 +179,49 @@ impl Arena {
     pub(crate) fn page(&self, slot: u32) -> Option<PageMark> {
         let mark = self.page_mark(slot)?;
         let is_inside = (SEAL_BYTES..=self.slot_bytes()).contains(&mark.first);
-        (is_inside && self.slot_word(slot, 0) == mark.seal(slot)).then_some(mark)
+        (is_inside && self.load_word(self.sector_at(slot, 0)) == mark.seal(slot)).then_some(mark)
     }
 
     /// Returns the head of the object at this offset of a page. None: no object begins there.
     pub(crate) fn object_head(&self, slot: u32, at: usize) -> Option<Head> {
-        Head::decode(self.slot_word(slot, at), slot, at)
+        if at + HEAD_BYTES > self.slot_bytes() {
+            return None;
+        }
+        let mut second = [0; HEAD_BYTES - STEP_BYTES];
+        self.read_bytes(slot, at + STEP_BYTES, &mut second);
+        Head::decode(self.half_word(slot, at), u32::from_le_bytes(second), slot, at)
     }
 
-    /// Publishes an object, or changes the head of a published one.
+    /// Publishes an object, or removes a published one.
     pub(crate) fn set_object_head(&self, slot: u32, at: usize, head: &Head) {
-        self.set_slot_word(slot, at, head.word(slot, at));
+        let (first, second) = head.halves(slot, at);
+        if head.block.is_some() {
+            self.write_bytes(slot, at + STEP_BYTES, &second.to_le_bytes());
+        }
+        self.set_half_word(slot, at, first);
     }
 
     /// Notes that no object begins at this offset of a page.
     pub(crate) fn end_objects(&self, slot: u32, at: usize) {
-        self.set_slot_word(slot, at, 0);
+        self.set_half_word(slot, at, 0);
     }
 
-    fn slot_word(&self, slot: u32, at: usize) -> u64 {
-        self.load_word(self.sector_at(slot, 0) + at)
+    fn half_word(&self, slot: u32, at: usize) -> u32 {
+        let (word_at, shift) = self.half_word_at(slot, at);
+        (u64::from_le(self.load_word(word_at)) >> shift) as u32
     }
 
-    fn set_slot_word(&self, slot: u32, at: usize, word: u64) {
-        self.store(self.sector_at(slot, 0) + at, word);
+    /// Stores half a word, and the other half as it is. The shard's lock excludes other writers.
+    fn set_half_word(&self, slot: u32, at: usize, half: u32) {
+        let (word_at, shift) = self.half_word_at(slot, at);
+        let others = u64::from_le(self.load_word(word_at)) & !(u64::from(u32::MAX) << shift);
+        self.store(word_at, (others | u64::from(half) << shift).to_le());
+    }
+
+    /// Returns the offset of the word that has this half, and the half's shift in it.
+    fn half_word_at(&self, slot: u32, at: usize) -> (usize, u32) {
+        let half_at = self.sector_at(slot, 0) + at;
+        (half_at & !7, (half_at as u32 & 4) * 8)
     }
 
     /// Copies bytes to byte `at` of a page.

@@ -5,7 +5,7 @@
 
 use super::copies::Copied;
 use crate::arena::Arena;
-use crate::arena::pages::{HEAD_BYTES, Head, PageMark, SEAL_BYTES, object_bytes};
+use crate::arena::pages::{HEAD_BYTES, Head, PageMark, SEAL_BYTES, STEP_BYTES, object_bytes};
 use crate::planted::{Bug, planted};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -160,9 +160,12 @@ impl Log {
         })
     }
 
-    /// Returns the position behind an object with this many bytes of data that begins here.
+    /// Returns the position behind an object with this many bytes of data that begins here. It is
+    /// the end of the page if no head fits in front of it.
     pub(super) fn behind(&self, from: Position, bytes: usize) -> Position {
-        self.parts(from, object_bytes(bytes), |_, _, _| ())
+        let end = self.parts(from, object_bytes(bytes), |_, _, _| ());
+        let fits = end.at + HEAD_BYTES <= self.page_bytes;
+        if fits { end } else { Position { at: self.page_bytes, ..end } }
     }
 
     /// Returns the position of the first object that begins in a page.
@@ -230,7 +233,7 @@ impl Log {
         self.end_objects(from, end);
         self.arena.set_object_head(self.slot(from.page), from.at, &head);
         self.count_object(from.page, end.page);
-        let at = if planted(Bug::ShortObject) { end.at - HEAD_BYTES } else { end.at };
+        let at = if planted(Bug::ShortObject) { end.at - STEP_BYTES } else { end.at };
         self.advance(end.page, at);
         (from, end)
     }

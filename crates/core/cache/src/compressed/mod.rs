@@ -56,8 +56,8 @@ pub(crate) use pending::Ticket;
 pub(crate) use restore::FoundPage;
 pub(crate) use tier::{OldPlace, Tier};
 
-/// Minimum number of bytes of an object: a repeated word.
-const BYTES_MIN: usize = object_bytes(8);
+/// Minimum number of bytes of an object: a block of zeros.
+const BYTES_MIN: usize = object_bytes(0);
 
 /// The part of compression that a volume's lanes share.
 pub(crate) struct Compression {

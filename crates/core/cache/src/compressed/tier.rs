@@ -5,7 +5,7 @@ use super::log::{Log, Position, pages};
 use super::objects::{Object, Objects};
 use super::pending::{Pending, Ticket};
 use crate::arena::Arena;
-use crate::arena::pages::{CHECK_BYTES, HEAD_BYTES, Head, REMOVED};
+use crate::arena::pages::{BLOCKS_MAX, CHECK_BYTES, HEAD_BYTES, Head};
 use crate::geometry::Geometry;
 use crate::planted::{Bug, planted};
 use alloc::vec::Vec;
@@ -133,7 +133,7 @@ impl Tier {
 
     /// Begins the compression of a block: a change cancels it. None: too many are under way.
     pub(crate) fn begin(&mut self, block: u64) -> Option<Ticket> {
-        if block == REMOVED { None } else { self.pending.begin(block) }
+        if block >= BLOCKS_MAX { None } else { self.pending.begin(block) }
     }
 
     /// Ends the compression of a block. Returns the block, unless a change has cancelled it.
@@ -245,7 +245,7 @@ impl Tier {
     /// # Panics
     /// If [`Tier::needs_page`] or [`Tier::is_full`].
     pub(crate) fn store(&mut self, object: &Copied, data: &[u8]) {
-        assert!(!self.needs_page(data.len()) && !data.is_empty());
+        assert!(!self.needs_page(data.len()));
         let (from, end) = self.log.append(object, data);
         self.objects.insert(Object::new(object.block, object.is_verified, from, end));
     }

@@ -264,13 +264,17 @@ impl Shard {
             if !self.tier.needs_page(bytes) {
                 return true;
             }
-            let may_grow = self.tier.pages() < self.compressed_pages_max();
-            let has_grown = may_grow && self.add_page();
+            let has_grown = self.may_add_page() && self.add_page();
             if !has_grown && !self.turn_oldest_page() {
                 return false;
             }
         }
         !self.tier.is_full() && !self.tier.needs_page(bytes)
+    }
+
+    /// Whether the tier may have another page.
+    fn may_add_page(&self) -> bool {
+        self.tier.pages() < self.compressed_pages_max()
     }
 
     fn add_page(&mut self) -> bool {
@@ -280,14 +284,15 @@ impl Shard {
     }
 
     /// Releases the oldest page, and stores those of its blocks again that were read since they
-    /// were stored.
+    /// were stored, as far as the tier may be that large: they can need two pages, because the last
+    /// one goes on in the next page.
     fn turn_oldest_page(&mut self) -> bool {
         let mut again = core::mem::take(&mut self.turned);
         again.clear();
         let turned = self.tier.evict_oldest(Some(&mut again));
         self.return_pages();
         for (object, data) in again.iter() {
-            while self.tier.needs_page(data.len()) && self.add_page() {}
+            while self.tier.needs_page(data.len()) && self.may_add_page() && self.add_page() {}
             if self.tier.is_full() || self.tier.needs_page(data.len()) {
                 break;
             }

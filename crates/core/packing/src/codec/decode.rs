@@ -1,7 +1,7 @@
 //! Decompression of a block.
 
 use super::zstd::Decompression;
-use super::{Encoding, WORD_BYTES};
+use super::{Encoding, HALF_WORD_BYTES, WORD_BYTES};
 use core::fmt;
 
 /// Bytes are no block of this encoding and length.
@@ -44,20 +44,30 @@ impl Decoder {
         block: &mut [u8],
     ) -> Result<(), Damaged> {
         let length = match encoding {
-            Encoding::Word if bytes.len() == WORD_BYTES => {
-                for part in block.chunks_mut(WORD_BYTES) {
-                    part.copy_from_slice(&bytes[..part.len()]);
-                }
-                Some(block.len())
-            }
+            Encoding::Word => repeat(bytes, block),
             Encoding::Plain if bytes.len() == block.len() => {
                 block.copy_from_slice(bytes);
                 Some(block.len())
             }
             Encoding::Lz4 => lz4_flex::block::decompress_into(bytes, block).ok(),
             Encoding::Zstd => self.zstd.decompress(bytes, block),
-            Encoding::Word | Encoding::Plain => None,
+            Encoding::Plain => None,
         };
         if length == Some(block.len()) { Ok(()) } else { Err(Damaged) }
     }
+}
+
+/// Fills a block with a word, of which only the part is given that is repeated in it. Returns the
+/// length, or none if a word has no such part.
+fn repeat(part: &[u8], block: &mut [u8]) -> Option<usize> {
+    match part.len() {
+        0 => block.fill(0),
+        HALF_WORD_BYTES | WORD_BYTES => {
+            for into in block.chunks_mut(part.len()) {
+                into.copy_from_slice(&part[..into.len()]);
+            }
+        }
+        _ => return None,
+    }
+    Some(block.len())
 }

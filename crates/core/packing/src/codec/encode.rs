@@ -2,7 +2,7 @@
 
 use super::probe::looks_random;
 use super::zstd::Compression;
-use super::{Codec, Encoding, HAS_ZSTD, WORD_BYTES};
+use super::{Codec, Encoding, HALF_WORD_BYTES, HAS_ZSTD, WORD_BYTES};
 use alloc::boxed::Box;
 use alloc::vec;
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
@@ -32,7 +32,7 @@ impl Encoder {
         let (word, rest) = block.split_at_checked(WORD_BYTES)?;
         // A word is repeated if the block equals itself one word further on.
         if rest == &block[..rest.len()] {
-            return Some((Encoding::Word, word));
+            return Some((Encoding::Word, repeated_part(word)));
         }
         if !looks_random(block)
             && let Some((encoding, bytes)) = self.compress(codec, block)
@@ -52,5 +52,15 @@ impl Encoder {
         }
         let bytes = compress_into_with_table(block, &mut self.output, &mut self.table).ok()?;
         (bytes <= self.bytes_max).then_some((Encoding::Lz4, bytes))
+    }
+}
+
+/// Returns the part of a word that is repeated in it: nothing of zeros.
+fn repeated_part(word: &[u8]) -> &[u8] {
+    let (half, other) = word.split_at(HALF_WORD_BYTES);
+    match half == other {
+        true if half.iter().all(|byte| *byte == 0) => &[],
+        true => half,
+        false => word,
     }
 }

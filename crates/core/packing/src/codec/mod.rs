@@ -17,6 +17,7 @@ pub const HAS_ZSTD: bool = cfg!(feature = "zstd");
 
 /// Bytes of a word that a block may repeat.
 const WORD_BYTES: usize = 8;
+const HALF_WORD_BYTES: usize = WORD_BYTES / 2;
 
 /// The codec of blocks that repeat no word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +32,7 @@ pub enum Codec {
 /// How a block is encoded. The numbers are stored beside compressed blocks: they never change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encoding {
-    /// Eight bytes that are repeated, such as zeros.
+    /// Eight bytes that are repeated, or four; without any byte, zeros.
     Word = 0,
     /// An LZ4 block (<https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>).
     Lz4 = 1,

@@ -5,11 +5,14 @@ use crate::cached_pool::BLOCK;
 use crate::sides::{cpu_ns, median};
 use packing::{Codec, Decoder, Encoder, Encoding, Incompressible};
 
-/// Maximum length of a compressed block, as in the engine.
-const BYTES_MAX: usize = BLOCK / 4 * 3;
+/// Metadata of a compressed block in the tier, in bytes (docs/design/compression.md): its place in
+/// the table and the index, its head and check, and the mean padding to a multiple of 4 bytes.
+const METADATA_BYTES: f64 = 12.0 + 5.3 + 12.0 + 1.5;
+/// The same of a block of zeros or of another word, which are not padded.
+const METADATA_OF_WORD_BYTES: f64 = METADATA_BYTES - 1.5;
 
-/// Metadata of a compressed block in the tier, in bytes (docs/design/compression.md).
-const METADATA_BYTES: u32 = 33;
+/// Blocks of a region of the engine: those of a region with compressed blocks are always tried.
+const REGION_BLOCKS: usize = 1024;
 
 /// Counts and times of the codec.
 #[derive(Default)]
@@ -30,9 +33,10 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Compresses and decodes all blocks several times.
-    pub(super) fn of(set: &Set, codec: Codec, rounds: usize) -> Figures {
-        let runs: Vec<Figures> = (0..rounds).map(|_| Figures::of_one_run(set, codec)).collect();
+    /// Compresses and decodes all blocks several times. `bytes_max`: maximum of a stored block.
+    pub(super) fn of(set: &Set, codec: Codec, bytes_max: usize, rounds: usize) -> Figures {
+        let runs: Vec<Figures> =
+            (0..rounds).map(|_| Figures::of_one_run(set, codec, bytes_max)).collect();
         let time = |of: fn(&Figures) -> f64| median(runs.iter().map(of).collect()) - clock_ns();
         let (compress_ns, give_up_ns) = (time(|run| run.compress_ns), time(|run| run.give_up_ns));
         let decode_ns = time(|run| run.decode_ns);
@@ -40,12 +44,14 @@ impl Figures {
         Figures { compress_ns, give_up_ns, decode_ns, ..first }
     }
 
-    fn of_one_run(set: &Set, codec: Codec) -> Figures {
-        let (mut encoder, mut decoder) = (Encoder::new(BLOCK, BYTES_MAX), Decoder::new());
+    fn of_one_run(set: &Set, codec: Codec, bytes_max: usize) -> Figures {
+        let (mut encoder, mut decoder) = (Encoder::new(BLOCK, bytes_max), Decoder::new());
+        let mut has_compressed = vec![false; set.blocks.len().div_ceil(REGION_BLOCKS)];
         let mut incompressible = Incompressible::new(set.blocks.len() as u32);
         let (mut figures, mut bytes, mut back) = (Figures::default(), 0, [0; BLOCK]);
         for (number, block) in (0..).zip(&set.blocks) {
-            if !incompressible.is_to_try(number) {
+            let region = number as usize / REGION_BLOCKS;
+            if !has_compressed[region] && !incompressible.is_to_try(number) {
                 figures.untried += 1;
                 bytes += BLOCK;
                 continue;
@@ -61,6 +67,7 @@ impl Figures {
                 continue;
             };
             bytes += data.len();
+            has_compressed[region] = true;
             let begin = cpu_ns();
             let decoded = decoder.decode(encoding, data, &mut back);
             let decode_ns = (cpu_ns() - begin) as f64;
@@ -73,9 +80,11 @@ impl Figures {
                 figures.decode_ns += decode_ns;
             }
         }
-        let (all, objects) = (set.blocks.len() * BLOCK, figures.compressed + figures.words);
+        let all = set.blocks.len() * BLOCK;
+        let metadata = f64::from(figures.compressed) * METADATA_BYTES
+            + f64::from(figures.words) * METADATA_OF_WORD_BYTES;
         figures.ratio = all as f64 / bytes as f64;
-        figures.packed_ratio = all as f64 / (bytes as f64 + f64::from(objects * METADATA_BYTES));
+        figures.packed_ratio = all as f64 / (bytes as f64 + metadata);
         figures.compress_ns /= f64::from(figures.compressed);
         figures.decode_ns /= f64::from(figures.compressed);
         figures.give_up_ns /= f64::from(figures.refused);

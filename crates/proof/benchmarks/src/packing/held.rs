@@ -4,7 +4,8 @@ use super::files::Set;
 use crate::cached_pool::{BLOCK, Side};
 use crate::metadata::allocated_bytes;
 use anyhow::Result;
-use block::{Compress, Memory};
+use block::Memory;
+use cache::Settings;
 use std::sync::Arc;
 
 /// The set is this much larger than the memory of the cache.
@@ -25,18 +26,18 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn of(set: &Set, compress: Compress) -> Result<Held> {
+    pub(super) fn of(set: &Set, settings: Settings) -> Result<Held> {
         let bytes = set.blocks.as_flattened();
         let pool = Memory::heap(bytes.len());
         pool.write(0, bytes);
-        Ok(Held::of_pool(&Arc::new(pool), compress)?.0)
+        Ok(Held::of_pool(&Arc::new(pool), settings)?.0)
     }
 
     /// Reads all blocks of a pool. Also returns the cache.
-    pub(super) fn of_pool(pool: &Arc<Memory>, compress: Compress) -> Result<(Held, Side)> {
+    pub(super) fn of_pool(pool: &Arc<Memory>, settings: Settings) -> Result<(Held, Side)> {
         let blocks = (pool.bytes() / BLOCK) as u64;
         let before = allocated_bytes();
-        let mut side = Side::new(pool, blocks, (pool.bytes() / SET_TIMES) as u64, compress)?;
+        let mut side = Side::new(pool, blocks, (pool.bytes() / SET_TIMES) as u64, settings)?;
         side.read_shuffled(0..blocks);
         let memory = allocated_bytes() - before;
         let counters = side.counters();

@@ -7,11 +7,12 @@ mod held;
 mod resident;
 mod tools;
 
-use crate::cached_pool::BLOCK;
+use crate::cached_pool::{BLOCK, Side};
 use crate::sides::verdict;
 use alone::Figures;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use block::Compress;
+use cache::Settings;
 use files::{Goal, Set};
 use held::Held;
 use packing::Codec;
@@ -26,12 +27,25 @@ pub(crate) struct Arguments {
     /// Repetitions of each timing.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// Maximum size of a compressed block that is stored, in percent of a block.
+    #[arg(long, default_value_t = Settings::default().compressed_percent_max)]
+    stored_percent_max: u32,
+    /// Only the set of this name, for example `together`.
+    #[arg(long)]
+    only: Option<String>,
     /// Print the blocks that a cache over this file holds for each byte of the process's memory.
     #[arg(long, hide = true)]
     resident_of: Option<PathBuf>,
     /// The setting of that cache.
     #[arg(long, hide = true, default_value = "off")]
     compress: Compress,
+}
+
+impl Arguments {
+    /// Returns the settings of a cache that compresses in this way.
+    fn settings(&self, compress: Compress) -> Settings {
+        Settings { compressed_percent_max: self.stored_percent_max, ..Side::settings(compress) }
+    }
 }
 
 /// Minimum factor of blocks in the same memory.
@@ -47,8 +61,9 @@ fn time_words(ns: f64) -> String {
 }
 
 /// Prints the figures of a codec by itself, and the part of a command's ratio that it reaches.
-fn show_codec(set: &Set, codec: Codec, command: &Result<f64>, rounds: usize) {
-    let figures = Figures::of(set, codec, rounds);
+fn show_codec(set: &Set, codec: Codec, command: &Result<f64>, arguments: &Arguments) {
+    let bytes_max = BLOCK * arguments.stored_percent_max as usize / 100;
+    let figures = Figures::of(set, codec, bytes_max, arguments.rounds);
     println!(
         "{:<10} {codec:?}: ratio {:.3}, {:.3} with metadata; compress {}, decode {}, give up {}; {} compressed, {} words, \
          {} refused, {} not tried",
@@ -75,10 +90,11 @@ fn show_codec(set: &Set, codec: Codec, command: &Result<f64>, rounds: usize) {
 }
 
 /// Prints the blocks that the engine holds with this setting.
-fn show_held(set: &Set, compress: Compress) -> Result<()> {
-    let (held, plain) = (Held::of(set, compress)?, Held::of(set, Compress::Off)?);
+fn show_held(set: &Set, compress: Compress, arguments: &Arguments) -> Result<()> {
+    let (packed, off) = (arguments.settings(compress), arguments.settings(Compress::Off));
+    let (held, plain) = (Held::of(set, packed)?, Held::of(set, off)?);
     let gain = held.gain(&plain);
-    let resident_gain = resident::density(set, compress)? / resident::density(set, Compress::Off)?;
+    let resident_gain = resident::density(set, packed)? / resident::density(set, off)?;
     println!(
         "{:<10} engine with {compress}: {gain:.3} times as many blocks in the same memory, {:.3} by \
          RSS, {:.3} without metadata; tier of {:.0} % of the slots with {:.3} blocks in each; {:.1} \
@@ -103,18 +119,20 @@ fn show_held(set: &Set, compress: Compress) -> Result<()> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(file) = &arguments.resident_of {
-        return resident::print(file, arguments.compress);
+        return resident::print(file, arguments.settings(arguments.compress));
     }
     let (mut sets, missing) = files::sets((arguments.mib << 20) / BLOCK)?;
     missing.iter().for_each(|reason| println!("without {reason}"));
     sets.push(Set::together(&sets));
     sets.push(Set::words((arguments.mib << 20) / BLOCK));
+    sets.retain(|set| arguments.only.as_ref().is_none_or(|name| name == set.name));
+    ensure!(!sets.is_empty(), "no set has this name");
     for set in &sets {
         let alone = Alone::of(set)?;
-        show_codec(set, Codec::Lz4, &alone.lz4, arguments.rounds);
-        show_codec(set, Codec::Zstd, &alone.zstd, arguments.rounds);
-        show_held(set, Compress::Lz4)?;
-        show_held(set, Compress::Zstd)?;
+        show_codec(set, Codec::Lz4, &alone.lz4, arguments);
+        show_codec(set, Codec::Zstd, &alone.zstd, arguments);
+        show_held(set, Compress::Lz4, arguments)?;
+        show_held(set, Compress::Zstd, arguments)?;
         match alone.zram {
             Ok(ratio) => println!("{:<10} zram with LZ4: ratio {ratio:.3}", set.name),
             Err(error) => println!("{:<10} zram: {error:#}", set.name),

@@ -5,7 +5,8 @@ use super::files::Set;
 use super::held::Held;
 use crate::cached_pool::BLOCK;
 use anyhow::{Context, Result, ensure};
-use block::{Compress, Memory};
+use block::Memory;
+use cache::Settings;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -20,25 +21,26 @@ fn resident_bytes() -> Result<u64> {
 
 /// Prints the blocks that a cache over a file holds for each byte of memory that the process has
 /// because of it.
-pub(super) fn print(file: &Path, compress: Compress) -> Result<()> {
+pub(super) fn print(file: &Path, settings: Settings) -> Result<()> {
     let bytes = std::fs::read(file)?;
     let pool = Memory::heap(bytes.len() / BLOCK * BLOCK);
     pool.write(0, &bytes[..pool.bytes()]);
     let pool = Arc::new(pool);
     let before = resident_bytes()?;
-    let (held, _side) = Held::of_pool(&pool, compress)?;
+    let (held, _side) = Held::of_pool(&pool, settings)?;
     println!("{}", held.count / (resident_bytes()? - before) as f64);
     Ok(())
 }
 
 /// Returns the blocks that a cache over a set holds for each byte of memory that a process has
 /// because of it.
-pub(super) fn density(set: &Set, compress: Compress) -> Result<f64> {
+pub(super) fn density(set: &Set, settings: Settings) -> Result<f64> {
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), set.blocks.as_flattened())?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["packing", "--compress", &compress.to_string(), "--resident-of"]);
-    let output = command.arg(file.path()).output()?;
+    command.args(["packing", "--compress", &settings.compress.to_string()]);
+    command.args(["--stored-percent-max", &settings.compressed_percent_max.to_string()]);
+    let output = command.arg("--resident-of").arg(file.path()).output()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the process that measures its memory: {errors}");
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)

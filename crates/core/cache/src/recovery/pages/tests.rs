@@ -7,6 +7,7 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use alloc::sync::Arc;
 use block::{Block, Memory, Ram};
+use lane::mix_bits;
 use packing::Encoding;
 
 const GRAIN: u32 = 16;
@@ -69,10 +70,34 @@ impl Left {
     }
 
     /// Renumbers the epochs as older programs do when they take over.
-    fn take_over_by_older_program(&self) {
-        self.arena.note_epoch((1 << 32) + (1 << 16) + (self.arena.epoch() & 0xffff));
+    fn take_over_by_older_program(&self, numbers: u64) {
+        self.arena.note_epoch(numbers + (1 << 16) + (self.arena.epoch() & 0xffff));
+    }
+
+    /// Makes a slot a page with one object, as programs do whose objects begin at multiples of 8
+    /// bytes. Returns the page's mark.
+    fn write_former_page(&self, slot: u32, number: u32) -> u64 {
+        let seal = u64::from_le_bytes(*b"overpage");
+        let fields = u64::from(number) << 10 | 1;
+        let check = mix_bits(fields ^ mix_bits(seal ^ u64::from(slot))) >> 42;
+        let (mark, sector) = (fields << 22 | check, self.arena.sector_at(slot, 0));
+        let head = u64::from(number) << 24 | (Encoding::Lz4 as u64) << 13 | 24;
+        let place = mix_bits(u64::from(slot) << 16 | 8);
+        let head = head | mix_bits(head ^ place) << 15 & 0x1ff << 15;
+        let page_seal = mix_bits(seal ^ mix_bits(u64::from(number) << 32 | u64::from(slot)));
+        for (at, word) in [(sector, page_seal), (sector + 8, head), (sector + 48, 0)] {
+            self.memory.word(at).store(word, lane::atomic::Ordering::Relaxed);
+        }
+        let header = self.memory.word(self.arena.header_at(slot));
+        header.store(mark, lane::atomic::Ordering::Relaxed);
+        mark
     }
 }
+
+/// The numbers of epochs of programs without compressed pages.
+const NUMBERS_WITHOUT_PAGES: u64 = 1 << 32;
+/// Those of programs whose objects begin at multiples of 8 bytes.
+const FORMER_NUMBERS: u64 = 1 << 33 | 1 << 32;
 
 fn clean(block: u64) -> Header {
     Header::of_clean(block, 0xff, Clean::Kept, 0)
@@ -88,14 +113,36 @@ fn objects_are_found_from_process_to_process() {
 
 #[test]
 fn older_programs_see_free_slots_and_end_the_tier() {
+    for numbers in [NUMBERS_WITHOUT_PAGES, FORMER_NUMBERS] {
+        let left = Left::new();
+        let survey = Arena::found(&left.memory).expect("an arena").survey();
+        assert_eq!((survey.clean_blocks, survey.dirty_blocks, survey.rejected), (0, 0, 0));
+        assert!(left.arena.epoch() & PAGES != 0);
+        left.take_over_by_older_program(numbers);
+        assert_eq!((left.found(), left.found()), (0, 0));
+        let marked = |slot: &u32| left.arena.page(*slot).is_some();
+        assert_eq!(PAGE_SLOTS.iter().filter(|slot| marked(slot)).count(), 0);
+    }
+}
+
+/// They are dropped, and their program does not trust those that this one could not see: it has
+/// served the backing since.
+#[test]
+fn pages_of_the_former_layout_are_free_slots_for_good() {
     let left = Left::new();
+    left.take_over(CleanBlocks::Drop);
+    left.take_over_by_older_program(FORMER_NUMBERS);
+    let marks = PAGE_SLOTS.map(|slot| left.write_former_page(slot, slot + 1));
     let survey = Arena::found(&left.memory).expect("an arena").survey();
     assert_eq!((survey.clean_blocks, survey.dirty_blocks, survey.rejected), (0, 0, 0));
-    assert!(left.arena.epoch() & PAGES != 0);
-    left.take_over_by_older_program();
     assert_eq!((left.found(), left.found()), (0, 0));
-    let marked = |slot: &u32| left.arena.page(*slot).is_some();
-    assert_eq!(PAGE_SLOTS.iter().filter(|slot| marked(slot)).count(), 0);
+    assert_eq!(left.arena.epoch() & (PAGES | 1 << 33), PAGES, "the former program drops its pages");
+    // Its marks do not prevent the slots from being used.
+    let mark_of = |slot| left.memory.word(left.arena.header_at(slot));
+    let marks_now = PAGE_SLOTS.map(|slot| mark_of(slot).load(lane::atomic::Ordering::Relaxed));
+    assert_eq!(marks_now, marks);
+    PAGE_SLOTS.map(|slot| left.arena.publish(slot, &clean(slot.into())));
+    assert_eq!(left.take_over(CleanBlocks::Keep).counters(0).blocks_retained, 3);
 }
 
 #[test]
