@@ -133,7 +133,7 @@ fn quantities(source: &str) -> Vec<(f64, &'static str)> {
 /// has a value of its own.
 ///
 /// The family of a drive is its product line, which differs in capacity only; without one, the
-/// drives of its maker; without those, the drives with its interface. Among these only drives count
+/// drives of its maker with its interface; without those, all drives with its interface. Among these only drives count
 /// whose value has another source, so that it was not set by a figure of the drive in question. Of
 /// the drives with the nearest number of dies the geometric mean is taken.
 pub fn family_value(
@@ -153,7 +153,10 @@ pub fn family_value(
         .collect();
     let degrees: [&dyn Fn(&Model) -> bool; 3] = [
         &|other| line_of(&other.name) == line_of(&model.name),
-        &|other| maker_of(&other.name) == maker_of(&model.name),
+        &|other| {
+            let is_same_interface = other.about.interface == model.about.interface;
+            maker_of(&other.name) == maker_of(&model.name) && is_same_interface
+        },
         &|other| other.about.interface == model.about.interface,
     ];
     degrees.iter().find_map(|is_relative| {
@@ -201,7 +204,9 @@ pub fn left_out(model: &Model, all: &[(Model, Vec<Parameter>)]) -> Option<LeftOu
     let (_, parameters) = all.iter().find(|(other, _)| other.name == model.name)?;
     let mut sections = std::collections::BTreeMap::<&str, String>::new();
     let (mut replaced, mut kept) = (Vec::new(), Vec::new());
-    for parameter in parameters.iter().filter(|it| !it.figures.is_empty()) {
+    // The interface is on the label, whatever figure gives its rate.
+    let is_replaced = |it: &&Parameter| !it.figures.is_empty() && !it.key.starts_with("link.");
+    for parameter in parameters.iter().filter(is_replaced) {
         let Some((value, from)) = family_value(model, parameter, all) else {
             kept.push(parameter.key.clone());
             continue;
