@@ -22,6 +22,8 @@ pub struct Replay {
     part: u64,
     /// Times are divided by this.
     faster: u64,
+    /// Steps have no due times.
+    is_untimed: bool,
     repetition: u64,
     next: usize,
 }
@@ -43,12 +45,26 @@ impl Replay {
             return Err(LoadError::Span { sectors: bytes / SECTOR });
         }
         let (trace, devices) = (Rc::new(trace), devices.into());
-        Ok(Replay { trace, devices, repetitions, part, faster: 1, repetition: 0, next: 0 })
+        Ok(Replay {
+            trace,
+            devices,
+            repetitions,
+            part,
+            faster: 1,
+            is_untimed: false,
+            repetition: 0,
+            next: 0,
+        })
     }
 
     /// Returns the same replay, this number of times faster than recorded.
     pub fn faster(self, times: u64) -> Replay {
         Replay { faster: times.max(1), ..self }
+    }
+
+    /// Returns the same replay without times: as fast as possible at the depth of the run.
+    pub fn untimed(self) -> Replay {
+        Replay { is_untimed: true, ..self }
     }
 
     /// Returns the number of steps of all repetitions.
@@ -101,8 +117,9 @@ impl Source for Replay {
         let event = self.trace.events().get(self.next)?;
         self.next += 1;
         let first_ns = self.trace.events()[0].time_ns;
+        let due_ns = Some(self.due_ns(self.repetition, event.time_ns - first_ns));
         Some(Step {
-            due_ns: Some(self.due_ns(self.repetition, event.time_ns - first_ns)),
+            due_ns: due_ns.filter(|_| !self.is_untimed),
             operation: event.operation,
             at: self.place(event),
         })

@@ -3,6 +3,7 @@
 //! ```text
 //!   simulator::TraceFile --accesses--> info::Study --> Info
 //!                        --accesses--> convert::convert --> a recording, CSV, a log for fio
+//!                        --accesses--> replay::read --> Trace, for a target
 //! ```
 //!
 //! A trace of any length needs little memory: the count of the footprint, the reuse distances up to
@@ -13,6 +14,7 @@ pub mod convert;
 mod depths;
 mod info;
 mod packed;
+pub mod replay;
 mod sizes;
 mod streams;
 
