@@ -47,7 +47,8 @@ pub use preparation::{PRESETS, Preparation, SECONDS_MAX, Step, TRIM_BYTES};
 pub use recording::{About, Recording};
 pub use rig::{Modelled, Rig};
 pub use suite::{
-    ALL, Era, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, WithoutWrites, find, plan_in, run, run_on,
+    ALL, Era, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, WithoutWrites, find, plan_in, run,
+    run_on, usual_cache,
 };
 pub use target::{Target, TargetError};
 pub use test_rig::TestRig;

@@ -10,10 +10,10 @@ mod help;
 mod history;
 mod incomplete;
 mod job;
-mod live;
+pub(crate) mod live;
 mod only;
-mod plan;
-mod prices;
+pub(crate) mod plan;
+pub(crate) mod prices;
 mod runs;
 mod tree;
 

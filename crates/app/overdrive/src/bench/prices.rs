@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use suites::prices;
 
 /// Returns the prices: from the given file, or of this machine.
-pub(super) fn find(asked: Option<&str>) -> Result<Prices, Failure> {
+pub(crate) fn find(asked: Option<&str>) -> Result<Prices, Failure> {
     match asked {
         None => Ok(read_stored().unwrap_or_else(measure)),
         Some("measure") => Ok(measure()),

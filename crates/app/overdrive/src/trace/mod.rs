@@ -5,19 +5,24 @@ mod info;
 mod info_json;
 mod info_page;
 mod info_text;
+mod replay;
+mod replay_json;
+mod replay_text;
 
 use clap::Subcommand;
 use simulator::Error;
 use stack::{Exit, Failure};
 use std::process::ExitCode;
 
-/// Show the properties of recorded traces, and convert them.
+/// Show the properties of recorded traces, convert and replay them.
 ///
 /// Examples:
 ///   overdrive trace info week.csv.zst
 ///   overdrive trace info vm.vscsi.xz --report vm.html
 ///   overdrive trace convert vm.vscsi.xz vm.trace.zst
 ///   overdrive trace convert vm.vscsi.xz vm.log --to fio-3
+///   overdrive trace replay week.csv.zst model:samsung-840-evo-250 --idle-max 25ms
+///   overdrive trace replay vm.vscsi.xz /dev/sdb --destroy
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -29,12 +34,14 @@ pub(crate) struct Arguments {
 enum Command {
     Info(info::Options),
     Convert(convert::Options),
+    Replay(replay::Options),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match &arguments.command {
         Command::Info(options) => info::run(options),
         Command::Convert(options) => convert::run(options),
+        Command::Replay(options) => replay::run(options),
     }
 }
 
