@@ -3,7 +3,7 @@
 use crate::plan::LoadError;
 use crate::source::{Source, Step};
 use block::Limits;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use trace::Operation;
 
 /// A source whose conflicting steps are answered in their order: two steps conflict if they overlap
@@ -20,9 +20,9 @@ pub struct Ordered<S> {
     /// The unanswered steps that cover many regions.
     wide: Vec<u64>,
     /// The number of steps that a step waits for, if there are any.
-    waits: HashMap<u64, u32>,
+    waits: BTreeMap<u64, u32>,
     /// The steps that wait for a step.
-    followers: HashMap<u64, Vec<u64>>,
+    followers: BTreeMap<u64, Vec<u64>>,
 }
 
 /// Sectors of a region, as a power of two: 128 KiB, the most that most hosts read ahead.
@@ -56,8 +56,8 @@ impl<S: Source> Ordered<S> {
             first: 0,
             regions: vec![Vec::new(); LISTS as usize],
             wide: Vec::new(),
-            waits: HashMap::new(),
-            followers: HashMap::new(),
+            waits: BTreeMap::new(),
+            followers: BTreeMap::new(),
         }
     }
 

@@ -22,6 +22,8 @@ pub struct Replay {
     part: u64,
     /// Times are divided by this.
     faster: u64,
+    /// The due time of the first step.
+    lead_ns: u64,
     /// Steps have no due times.
     is_untimed: bool,
     repetition: u64,
@@ -51,6 +53,7 @@ impl Replay {
             repetitions,
             part,
             faster: 1,
+            lead_ns: 0,
             is_untimed: false,
             repetition: 0,
             next: 0,
@@ -60,6 +63,11 @@ impl Replay {
     /// Returns the same replay, this number of times faster than recorded.
     pub fn faster(self, times: u64) -> Replay {
         Replay { faster: times.max(1), ..self }
+    }
+
+    /// Returns the same replay, whose first step is due this much after the start.
+    pub fn after(self, lead_ns: u64) -> Replay {
+        Replay { lead_ns, ..self }
     }
 
     /// Returns the same replay without times: as fast as possible at the depth of the run.
@@ -83,7 +91,8 @@ impl Replay {
         let all_ns = self.trace.duration_ns();
         let apart_ns = all_ns / (self.trace.events().len() as u64).max(1);
         let period_ns = all_ns.saturating_add(apart_ns);
-        from_first_ns.saturating_add(period_ns.saturating_mul(repetition)) / self.faster
+        let due_ns = from_first_ns.saturating_add(period_ns.saturating_mul(repetition));
+        (due_ns / self.faster).saturating_add(self.lead_ns)
     }
 
     fn place(&self, event: &Event) -> Extent {

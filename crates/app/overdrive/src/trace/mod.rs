@@ -7,6 +7,7 @@ mod info_page;
 mod info_text;
 mod replay;
 mod replay_json;
+mod replay_options;
 mod replay_text;
 
 use clap::Subcommand;
@@ -34,7 +35,7 @@ pub(crate) struct Arguments {
 enum Command {
     Info(info::Options),
     Convert(convert::Options),
-    Replay(replay::Options),
+    Replay(replay_options::Options),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {

@@ -1,143 +1,18 @@
 //! `overdrive trace replay`.
 
+use super::replay_options::{Options, Replayed};
 use super::{failure, replay_json, replay_text};
-use crate::bench::live::LiveOptions;
 use crate::bench::{plan, prices};
 use crate::progress::Stages;
-use crate::settings::Said;
+use crate::terminal;
 use crate::watch::Watch;
-use crate::{sim, terminal};
 use block::{Discard, Limits, Size};
-use daemon::units;
 use load::{Dependent, Limit, Ordered, Record, Replay, RunOptions};
 use stack::{Exit, Failure};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use suites::{Halt, Modelled, Plan, Preparation, Profile, Punctual, Rig, Target, TestRig};
-use trace::{Format, Trace};
-use traces::replay::{Changes, Map, Recorded, Room, read};
-
-/// Run the requests of a trace on a modelled drive in virtual time, or on a real target.
-///
-/// Requests start at their recorded times, by one clock: a slow target does not delay later ones.
-/// Other times are chosen by --speed, --idle-max, --depth or --dependent. Requests that overlap are
-/// answered in their order, if one of them changes data.
-///
-/// On a real target --destroy is required, or --read-only for the reads alone. The range that the
-/// trace uses is written first; see docs/TRACES.md for the method and for each figure.
-///
-/// Ctrl-C ends it with the results so far; the exit status is then 1. It is 6 if the target failed,
-/// and 7 if --verify found data that differs from the written data.
-#[derive(clap::Args)]
-pub(crate) struct Options {
-    /// The trace.
-    #[arg(value_name = "TRACE", value_hint = clap::ValueHint::FilePath)]
-    pub(super) trace: PathBuf,
-
-    /// A target as for 'overdrive bench': model:NAME, a file, a block device, the name of a served
-    /// volume, nbd+unix:///NAME?socket=PATH, null:SIZE or ram:SIZE.
-    pub(super) target: String,
-
-    #[arg(long, value_name = "F", value_parser = sim::format, help = sim::format_help())]
-    format: Option<Format>,
-
-    /// Only requests of these devices, by their names in the trace.
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    device: Vec<String>,
-
-    /// Run this number of times faster than recorded, for example 0.5 or 10.
-    #[arg(long, value_name = "X", value_parser = speed)]
-    pub(super) speed: Option<f64>,
-
-    /// Shorten each idle time of the recording to at most TIME, as DriveBench 2.0 does.
-    #[arg(long, value_name = "TIME", value_parser = units::time_us)]
-    pub(super) idle_max: Option<u64>,
-
-    /// Without times: as fast as possible, with N requests in flight, as DriveBench 1.0 does.
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=2048),
-        conflicts_with_all = ["speed", "idle_max", "dependent"]
-    )]
-    pub(super) depth: Option<u32>,
-
-    /// Without times: a request starts when all requests are answered that had been answered before
-    /// it in the recording; reads wait for reads, others for all.
-    #[arg(long, conflicts_with_all = ["speed", "idle_max"])]
-    pub(super) dependent: bool,
-
-    /// Mapping to a target of another size: wrap (addresses modulo its size), scale (regions of 1
-    /// MiB in proportion), clip (requests beyond its end are left out). Required if the trace does
-    /// not fit.
-    #[arg(long, value_name = "MAP", value_parser = map)]
-    pub(super) map: Option<Map>,
-
-    /// State of the drive before: a name, or steps as for 'overdrive bench' [default: filled for a
-    /// modelled drive, otherwise fresh]
-    #[arg(long, value_name = "STEPS", value_parser = Preparation::parse)]
-    state: Option<Preparation>,
-
-    /// Put a cache with this much memory in front of the target.
-    #[arg(long, value_name = "SIZE", value_parser = units::size)]
-    pub(super) cache: Option<Size>,
-
-    /// Costs of the cache's work: a price list, or 'measure' to measure them again; see 'overdrive
-    /// bench'.
-    #[arg(long, value_name = "measure|FILE", requires = "cache")]
-    prices: Option<String>,
-
-    #[command(flatten)]
-    live: LiveOptions,
-
-    #[command(flatten)]
-    settings: Said<true>,
-
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-}
-
-fn speed(text: &str) -> Result<f64, String> {
-    let speed: Option<f64> = text.parse().ok().filter(|speed| (1e-6..=1e6).contains(speed));
-    speed.ok_or_else(|| "write a number from 0.000001 to 1000000".to_owned())
-}
-
-fn map(text: &str) -> Result<Map, String> {
-    let names = || {
-        format!("there is no such mapping; choose one of {}", Map::ALL.map(Map::name).join(", "))
-    };
-    Map::by_name(text).ok_or_else(names)
-}
-
-/// The results of a replay.
-pub(super) struct Replayed {
-    /// Requests that were to be sent, after splits.
-    pub(super) planned: u64,
-    pub(super) record: Record,
-    pub(super) changes: Changes,
-    /// Whether the whole trace was replayed.
-    pub(super) is_complete: bool,
-    /// The lateness of starts; None: there are no due times.
-    pub(super) punctual: Option<Punctual>,
-    pub(super) target_bytes: u64,
-    /// The kind of clock: `virtual` or `real`.
-    pub(super) time: &'static str,
-    /// The preparation of the target.
-    pub(super) prepared: String,
-    pub(super) remarks: Vec<String>,
-    /// The counters of the cache; empty without one.
-    pub(super) counters: Vec<(&'static str, u64)>,
-    /// The drive's own statistics.
-    pub(super) drive: Vec<(&'static str, f64)>,
-}
-
-impl Replayed {
-    /// Whether requests started on time.
-    pub(super) fn is_valid(&self) -> bool {
-        self.punctual.is_none_or(|punctual| punctual.is_valid())
-    }
-}
+use trace::Trace;
+use traces::replay::{Changes, Recorded, Room, read};
 
 static PROFILE: Profile = Profile {
     name: "trace replay",
@@ -148,8 +23,12 @@ static PROFILE: Profile = Profile {
     span_bytes: None,
 };
 
-/// Maximum number of requests with recorded times in flight, as in the suites: more than hosts send.
+/// Maximum number of requests with recorded times in flight, as in the suites: more than hosts
+/// send.
 const TIMED_DEPTH: u32 = 256;
+
+/// Time in which the tasks of a replay in real time are made, before the first request is due.
+const LEAD_NS: u64 = 50_000_000;
 
 /// Maximum size of a request: hosts split longer ones before a device receives them.
 const IO_BYTES_MAX: u64 = 2 << 20;
@@ -318,7 +197,7 @@ fn replay(options: &Options, rig: &mut TestRig, trace: Trace) -> Result<Record, 
     let end = end.unwrap_or(0);
     let terms = |depth: u32| RunOptions {
         limit: Limit::requests(steps),
-        // Two weeks have a million seconds, and nobody sees them all.
+        // Two weeks have a million seconds: too many for a series.
         interval_ns: u64::MAX,
         ..RunOptions::depth(depth)
     };
@@ -330,7 +209,13 @@ fn replay(options: &Options, rig: &mut TestRig, trace: Trace) -> Result<Record, 
     let source = Replay::new(trace, rig.top().limits().bytes(), 1)?;
     match options.depth {
         Some(depth) => rig.run_source("replay", Ordered::new(source.untimed()), end, terms(depth)),
-        None => rig.run_source("replay", Ordered::new(source), end, terms(TIMED_DEPTH)),
+        None => {
+            let lead_ns = if rig.time() == "real" { LEAD_NS } else { 0 };
+            let source = Ordered::new(source.after(lead_ns));
+            let mut record = rig.run_source("replay", source, end, terms(TIMED_DEPTH))?;
+            record.start_ns = record.end_ns.min(record.start_ns + lead_ns);
+            Ok(record)
+        }
     }
 }
 

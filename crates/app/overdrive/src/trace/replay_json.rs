@@ -1,6 +1,6 @@
 //! A replay's results as one JSON object, `overdrive.trace-replay/1`. Keys are only ever added.
 
-use super::replay::{Options, Replayed};
+use super::replay_options::{Options, Replayed};
 use super::replay_text::{SHARES_NS, SLOW_NS};
 use load::Latency;
 use serde_json::{Map, Value, json};

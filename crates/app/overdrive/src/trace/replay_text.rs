@@ -1,6 +1,6 @@
 //! A replay's results as lines for a terminal.
 
-use super::replay::{Options, Replayed};
+use super::replay_options::{Options, Replayed};
 use block::{Size, printable};
 use load::Latency;
 use report::terminal::{Column, Fit, Line, Span, Table, Text};

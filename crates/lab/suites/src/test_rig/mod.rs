@@ -338,6 +338,12 @@ impl<'a> TestRig<'a> {
             return self.drive_alone(stage, alone);
         }
         self.rig.begins(run_options.depth_max);
+        // The clock of a lane that was not driven for a while is late.
+        let lane = self.lane.clone();
+        self.task(stage, async move {
+            lane.sleep_until(lane.now() + 1).await;
+            Ok(())
+        })?;
         let running = Running::with(&self.top, source, run_options, self.data.as_ref())?;
         self.follow(stage, &running, None)
     }
