@@ -68,6 +68,10 @@ const NAMED: &[(&str, &str, Candidates)] = &[
     ("trace convert", "format", format_names),
     ("trace convert", "to", output_names),
     ("trace info", "format", format_names),
+    ("trace replay", "format", format_names),
+    ("trace replay", "map", map_names),
+    ("trace replay", "state", preparations),
+    ("trace replay", "target", targets),
     ("umount", "directory", mount_points),
     ("upgrade", "name", volume_names),
     ("volume clear-error", "name", volume_names),
@@ -193,6 +197,10 @@ fn format_names(letters: &OsStr) -> Vec<CompletionCandidate> {
 
 fn output_names(letters: &OsStr) -> Vec<CompletionCandidate> {
     beginning(traces::convert::Output::ALL.map(traces::convert::Output::name), letters)
+}
+
+fn map_names(letters: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(traces::replay::Map::ALL.map(traces::replay::Map::name), letters)
 }
 
 fn policy_names(letters: &OsStr) -> Vec<CompletionCandidate> {

@@ -3,10 +3,10 @@
 
 use crate::generator::Generator;
 use crate::next::NextEvents;
-use crate::plan::{Load, LoadError};
+use crate::plan::{Load, LoadError, RunOptions};
 use crate::record::Record;
 use crate::running::{Errand, State};
-use crate::source::Step;
+use crate::source::{Source, Step};
 use block::Limits;
 
 /// A device that returns the completion time of a request when it is submitted.
@@ -40,6 +40,8 @@ pub struct Alone {
     events: NextEvents,
     /// None: the worker has ended.
     workers: Vec<Option<Worker>>,
+    /// Workers whose request is due, but waits for the answers of earlier ones; earliest first.
+    held: Vec<u32>,
     now_ns: u64,
 }
 
@@ -50,13 +52,31 @@ impl Alone {
     /// The part of the load that the device does not support.
     pub fn start(limits: &Limits, load: &Load, now_ns: u64) -> Result<Alone, LoadError> {
         load.check(limits)?;
-        let run_options = load.run_options();
-        let state = State::new(Box::new(Generator::new(load)), run_options, now_ns);
+        Ok(Alone::with(Box::new(Generator::new(load)), load.run_options(), now_ns))
+    }
+
+    /// Starts the requests of a source at a time of the device.
+    ///
+    /// # Errors
+    /// The part of the source or of the terms that the device does not support.
+    pub fn of(
+        limits: &Limits,
+        source: impl Source + 'static,
+        run_options: RunOptions,
+        now_ns: u64,
+    ) -> Result<Alone, LoadError> {
+        source.check(limits)?;
+        run_options.check()?;
+        Ok(Alone::with(Box::new(source), run_options, now_ns))
+    }
+
+    fn with(source: Box<dyn Source>, run_options: RunOptions, now_ns: u64) -> Alone {
+        let state = State::new(source, run_options, now_ns);
         let (events, workers) =
             (NextEvents::new(run_options.depth_max), vec![None; run_options.depth_max as usize]);
-        let mut alone = Alone { state, events, workers, now_ns };
+        let mut alone = Alone { state, events, workers, held: Vec::new(), now_ns };
         (0..run_options.depth_max).for_each(|number| alone.schedule_next(number));
-        Ok(alone)
+        alone
     }
 
     /// Processes up to `steps` events. False: everything has been answered.
@@ -70,7 +90,9 @@ impl Alone {
             match worker.started_ns {
                 None => self.submit(device, number),
                 Some(started_ns) => {
-                    self.state.answered(now, started_ns, &worker.errand, Ok(()));
+                    if self.state.answered(now, started_ns, &worker.errand, Ok(())) {
+                        self.release();
+                    }
                     self.go_on_with(device, number);
                 }
             }
@@ -105,13 +127,42 @@ impl Alone {
 
     fn submit(&mut self, device: &mut dyn Foresees, number: u32) {
         let worker = self.workers[number as usize].as_mut().expect("what is submitted");
+        if !self.state.may_start(&mut worker.errand) {
+            return self.held.push(number);
+        }
         worker.started_ns = Some(self.now_ns);
+        // A request without a due time is due when it starts.
+        if worker.errand.step.due_ns.is_none() {
+            worker.errand.due_ns = self.now_ns;
+        }
         match device.submit(self.now_ns, &worker.errand.step, self.state.ahead()) {
             Ok(end_ns) => self.events.add(end_ns, number),
             Err(error) => {
                 self.state.answered(self.now_ns, self.now_ns, &worker.errand, Err(error));
+                self.release();
             }
         }
+    }
+
+    /// Submits the held requests that may start now, as events of this time. After a stop, held
+    /// requests are not started.
+    fn release(&mut self) {
+        let is_stopped = self.state.is_stopped();
+        let mut held = std::mem::take(&mut self.held);
+        held.retain(|number| {
+            let worker = &mut self.workers[*number as usize];
+            if is_stopped {
+                *worker = None;
+                return false;
+            }
+            let worker = worker.as_mut().expect("it holds a request");
+            let may_start = self.state.may_start(&mut worker.errand);
+            if may_start {
+                self.events.add(self.now_ns, *number);
+            }
+            !may_start
+        });
+        self.held = held;
     }
 
     /// Returns the time of the device.
@@ -122,6 +173,7 @@ impl Alone {
     /// Stops starting requests.
     pub fn stop(&mut self) {
         self.state.stop();
+        self.release();
     }
 
     /// Returns the progress: time or requests, whichever is further, as a share of the limit.

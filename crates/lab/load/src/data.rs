@@ -276,6 +276,10 @@ impl Data {
                 let least = |slot| known.least.get(slot as usize).copied().unwrap_or(unknown);
                 Begun::Read(at, slots(&at).map(least).collect())
             }
+            Operation::Discard | Operation::Zero { .. } if self.verify => {
+                self.known.borrow_mut().forget(&at);
+                Begun::Plain
+            }
             _ => Begun::Plain,
         }
     }
@@ -312,6 +316,15 @@ impl Data {
 }
 
 impl Known {
+    /// Marks the contents of these sectors as unknown.
+    fn forget(&mut self, at: &Extent) {
+        let (first, end) = (at.first / SLOT_SECTORS, at.end().div_ceil(SLOT_SECTORS));
+        let end = end.min(self.least.len() as u64);
+        if first < end {
+            self.least[first as usize..end as usize].fill(0);
+        }
+    }
+
     fn begin(&mut self, at: &Extent, generation: u64) {
         for slot in slots(at) {
             let start = slot * SLOT_SECTORS;

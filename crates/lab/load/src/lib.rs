@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A [`Source`] gives the requests, step by step: a [`Load`] follows from a seed, a [`Replay`] is a
-//! recording with its times, a [`Dependent`] a recording with its order. A *closed* load keeps a
+//! recording with its times, a [`Dependent`] a recording with its order. [`Ordered`] lets requests
+//! that conflict wait for one another. A *closed* load keeps a
 //! fixed number of requests under way. An *open* load starts requests at the times of an absolute
 //! clock, independent of earlier answers, and measures latency from the time when a request was
 //! due: a device that stalls is charged for every request that it delayed. The engine has no clock
@@ -22,12 +23,14 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod busy;
 mod data;
 mod dependent;
 mod generator;
 mod intervals;
 mod latency;
 mod next;
+mod ordered;
 mod plan;
 mod record;
 mod replay;
@@ -40,6 +43,7 @@ pub use alone::{Alone, Foresees};
 pub use data::{Content, Data, Found, Mismatch, content_seed};
 pub use dependent::Dependent;
 pub use latency::Latency;
+pub use ordered::Ordered;
 pub use plan::{Arrival, Limit, Load, LoadError, Mix, Order, RunOptions};
 pub use record::{End, Interval, Record};
 pub use replay::Replay;

@@ -56,9 +56,15 @@ pub struct Record {
     pub served: Latency,
     /// Requests that started after they were due, because too many were under way.
     pub late_starts: u64,
+    /// Requests that were due but waited for the answers of earlier ones, as their source requires.
+    pub held_starts: u64,
     /// Delay between the due time and the start of requests for which a worker was free: delay by
     /// the load engine itself and by the machine that it runs on.
     pub lateness: Latency,
+    /// Time with at least one request in flight, in nanoseconds.
+    pub busy_ns: u64,
+    /// Sum of the times of all requests from their start to their answer, in nanoseconds.
+    pub in_flight_ns: u128,
     /// Number of answers in each interval of the load's `interval_ns`, from its start.
     pub by_interval: Vec<u32>,
     /// The latencies of the same intervals.
@@ -83,6 +89,9 @@ impl Record {
             trims: Latency::new(),
             served: Latency::new(),
             late_starts: 0,
+            held_starts: 0,
+            busy_ns: 0,
+            in_flight_ns: 0,
             lateness: Latency::new(),
             by_interval: Vec::new(),
             latencies: Vec::new(),
@@ -109,6 +118,12 @@ impl Record {
     /// Returns the bytes per second, over the whole time.
     pub fn bytes_per_second(&self) -> f64 {
         self.bytes as f64 * 1e9 / self.elapsed_ns().max(1) as f64
+    }
+
+    /// Returns the mean number of requests in flight while there was at least one; 0 if there was
+    /// none.
+    pub fn depth_mean(&self) -> f64 {
+        self.in_flight_ns as f64 / self.busy_ns.max(1) as f64
     }
 
     /// Returns the latencies of reads and writes together.

@@ -22,6 +22,10 @@ pub struct Replay {
     part: u64,
     /// Times are divided by this.
     faster: u64,
+    /// The due time of the first step.
+    lead_ns: u64,
+    /// Steps have no due times.
+    is_untimed: bool,
     repetition: u64,
     next: usize,
 }
@@ -43,12 +47,32 @@ impl Replay {
             return Err(LoadError::Span { sectors: bytes / SECTOR });
         }
         let (trace, devices) = (Rc::new(trace), devices.into());
-        Ok(Replay { trace, devices, repetitions, part, faster: 1, repetition: 0, next: 0 })
+        Ok(Replay {
+            trace,
+            devices,
+            repetitions,
+            part,
+            faster: 1,
+            lead_ns: 0,
+            is_untimed: false,
+            repetition: 0,
+            next: 0,
+        })
     }
 
     /// Returns the same replay, this number of times faster than recorded.
     pub fn faster(self, times: u64) -> Replay {
         Replay { faster: times.max(1), ..self }
+    }
+
+    /// Returns the same replay, whose first step is due this much after the start.
+    pub fn after(self, lead_ns: u64) -> Replay {
+        Replay { lead_ns, ..self }
+    }
+
+    /// Returns the same replay without times: as fast as possible at the depth of the run.
+    pub fn untimed(self) -> Replay {
+        Replay { is_untimed: true, ..self }
     }
 
     /// Returns the number of steps of all repetitions.
@@ -67,7 +91,8 @@ impl Replay {
         let all_ns = self.trace.duration_ns();
         let apart_ns = all_ns / (self.trace.events().len() as u64).max(1);
         let period_ns = all_ns.saturating_add(apart_ns);
-        from_first_ns.saturating_add(period_ns.saturating_mul(repetition)) / self.faster
+        let due_ns = from_first_ns.saturating_add(period_ns.saturating_mul(repetition));
+        (due_ns / self.faster).saturating_add(self.lead_ns)
     }
 
     fn place(&self, event: &Event) -> Extent {
@@ -101,8 +126,9 @@ impl Source for Replay {
         let event = self.trace.events().get(self.next)?;
         self.next += 1;
         let first_ns = self.trace.events()[0].time_ns;
+        let due_ns = Some(self.due_ns(self.repetition, event.time_ns - first_ns));
         Some(Step {
-            due_ns: Some(self.due_ns(self.repetition, event.time_ns - first_ns)),
+            due_ns: due_ns.filter(|_| !self.is_untimed),
             operation: event.operation,
             at: self.place(event),
         })

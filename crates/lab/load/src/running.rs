@@ -1,5 +1,6 @@
 //! A running load: tasks that take the next request from the source until it ends.
 
+use crate::busy::Busy;
 use crate::data::{Data, Mismatch};
 use crate::generator::Generator;
 use crate::intervals::Intervals;
@@ -39,6 +40,7 @@ pub(crate) struct State {
     stopped: bool,
     done: bool,
     intervals: Intervals,
+    busy: Busy,
     /// The time of the clock's last step, and the answers since.
     moved_ns: u64,
     unmoved: u64,
@@ -52,8 +54,10 @@ pub(crate) struct Errand {
     pub(crate) number: u64,
     /// On the lane's clock.
     pub(crate) due_ns: u64,
-    /// It was due before a worker was free.
+    /// It was due before a worker was free, or before its source let it start.
     pub(crate) waited: bool,
+    /// Its source did not let it start when it was due.
+    pub(crate) held: bool,
 }
 
 impl Running {
@@ -172,12 +176,13 @@ impl Running {
     }
 
     /// Waits until the source lets the step start. False: the load was stopped.
-    async fn may_start(&self, errand: &Errand) -> bool {
+    async fn may_start(&self, errand: &mut Errand) -> bool {
         loop {
             let seen = self.allowed.seen();
             let (is_stopped, may_start) = {
-                let state = self.state.borrow();
-                (state.stopped, state.source.may_start(errand.number))
+                let mut state = self.state.borrow_mut();
+                let may_start = state.may_start(errand);
+                (state.stopped, may_start)
             };
             if may_start || is_stopped {
                 return may_start;
@@ -199,6 +204,7 @@ impl State {
             stopped: false,
             done: false,
             intervals: Intervals::new(now, run_options.interval_ns),
+            busy: Busy::default(),
             moved_ns: now,
             unmoved: 0,
             run_options,
@@ -233,6 +239,20 @@ impl State {
         self.source.ahead()
     }
 
+    /// Whether a due step may start. A step that may not is counted.
+    pub(crate) fn may_start(&mut self, errand: &mut Errand) -> bool {
+        let may_start = self.source.may_start(errand.number);
+        if !may_start && !errand.held {
+            self.record.held_starts += 1;
+            (errand.held, errand.waited) = (true, true);
+        }
+        may_start
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
     pub(crate) fn next(&mut self, now: u64) -> Option<Errand> {
         if self.stopped || self.started >= self.run_options.limit.requests {
             return None;
@@ -247,7 +267,7 @@ impl State {
         // A request that is due before it is taken had to wait for a free worker.
         let waited = now > due_ns;
         self.record.late_starts += u64::from(waited);
-        Some(Errand { step, number, due_ns, waited })
+        Some(Errand { step, number, due_ns, waited, held: false })
     }
 
     /// Returns the next step, if it is known and has no due time: the load has one request at a
@@ -283,6 +303,8 @@ impl State {
             return true;
         }
         self.intervals.go_on(now, &mut self.record);
+        self.busy.add(started_ns, now);
+        self.record.in_flight_ns += u128::from(now - started_ns);
         let latency_ns = now - errand.due_ns;
         let latencies = match errand.step.operation {
             Operation::Read => &mut self.record.reads,
@@ -340,6 +362,7 @@ impl State {
         }
         self.intervals.close(&mut self.record);
         self.record.end_ns = now;
+        self.record.busy_ns = self.busy.ns();
         self.record.flush_ns = flush_ns;
         if self.stopped && self.record.end == End::Limit {
             self.record.end = End::Stopped;
@@ -397,7 +420,7 @@ async fn work(stack: Stack, running: Running, data: Option<Data>) {
         let begun = data.as_ref().map(|data| data.begin(&errand.step, &part, made));
         staged = data.as_ref().and_then(|data| running.stage(data, &mut spare));
         lane.sleep_until(errand.due_ns).await;
-        if !running.may_start(&errand).await {
+        if !running.may_start(&mut errand).await {
             break;
         }
         let polls = lane.polls();

@@ -182,9 +182,12 @@ pub fn lines(review: &Review) -> Vec<Line> {
     lines
 }
 
+/// Returns a value of the same test on the bare drive, by its key.
+type Reference<'a> = &'a dyn Fn(&str) -> Option<f64>;
+
 fn cell(
     row: Option<&Value>,
-    reference: Option<&dyn Fn(&str) -> Option<f64>>,
+    reference: Option<Reference<'_>>,
     noise: Option<f64>,
     is_time: Option<bool>,
 ) -> Cell {

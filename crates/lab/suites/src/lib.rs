@@ -52,7 +52,7 @@ pub use recording::{About, Recording};
 pub use rig::{Modelled, Rig};
 pub use suite::{
     ALL, Era, Pass, QD1_READ, QD1_SATURATING, QD1_WRITE, Suite, WithoutWrites, find, plan_in, run,
-    run_on, run_passes, title,
+    run_on, run_passes, title, usual_cache,
 };
 pub use target::{Target, TargetError};
 pub use test_rig::TestRig;

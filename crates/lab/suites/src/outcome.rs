@@ -74,7 +74,8 @@ pub struct Punctual {
 const LATENESS_NS: u64 = 50_000;
 
 impl Punctual {
-    fn of(record: &Record) -> Option<Punctual> {
+    /// Returns the lateness of a load. None: its requests had no due times.
+    pub fn of(record: &Record) -> Option<Punctual> {
         let timed = record.served.count();
         (timed > 0).then(|| Punctual {
             p99_ns: record.lateness.quantile_ns(0.99),

@@ -19,6 +19,11 @@ impl Trace {
         Trace { events, dropped, is_cut }
     }
 
+    /// Returns a complete trace of these events, which are sorted by their times.
+    pub fn of(events: Vec<Event>) -> Trace {
+        Trace::new(events, 0, false)
+    }
+
     /// Returns the events, in the order of their times.
     pub fn events(&self) -> &[Event] {
         &self.events

@@ -4,6 +4,7 @@
 //!   simulator::TraceFile --accesses--> info::Study --> Info
 //!                        --accesses--> convert::convert --> a recording, CSV, a log for fio
 //!   lines of tracefs --> Matcher --entries--> RecordingWriter --> a recording
+//!                        --accesses--> replay::read --> Trace, for a target
 //! ```
 //!
 //! A trace of any length needs little memory: the count of the footprint, the reuse distances up to
@@ -16,6 +17,7 @@ mod info;
 mod matcher;
 mod packed;
 mod recording_writer;
+pub mod replay;
 mod sizes;
 mod streams;
 

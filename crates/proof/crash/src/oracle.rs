@@ -527,9 +527,10 @@ impl Oracle {
                 let missing = versions.iter().find(|version| {
                     let needed =
                         version.operation == seen.operation || version.effective < seen.sent;
+                    let may_be_lost = version.lost && self.has_restarted;
                     let certain = version.content != Content::ZerosOrOlder
                         && !version.dropped
-                        && !(version.lost && self.has_restarted)
+                        && !may_be_lost
                         && !version.may_be_gone();
                     needed
                         && certain

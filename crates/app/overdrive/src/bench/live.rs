@@ -31,16 +31,16 @@ pub(crate) fn is_memory(text: &str) -> bool {
 }
 
 /// A target in real time that is open.
-pub(super) struct Opened {
-    pub(super) target: Target,
-    pub(super) rig: Live,
+pub(crate) struct Opened {
+    pub(crate) target: Target,
+    pub(crate) rig: Live,
     /// The suite may only read.
-    pub(super) reads_only: bool,
+    pub(crate) reads_only: bool,
 }
 
 /// Options for targets in real time.
 #[derive(clap::Args, Debug)]
-pub(super) struct LiveOptions {
+pub(crate) struct LiveOptions {
     /// Accept the loss of the target's data: the suite writes to the target.
     #[arg(long)]
     destroy: bool,
@@ -86,17 +86,17 @@ impl LiveOptions {
     }
 
     /// Whether only reads were requested.
-    pub(super) fn is_read_only(&self) -> bool {
+    pub(crate) fn is_read_only(&self) -> bool {
         self.read_only
     }
 
     /// Whether a file is made.
-    pub(super) fn makes_file(&self) -> bool {
+    pub(crate) fn makes_file(&self) -> bool {
         self.size.is_some()
     }
 
     /// Refuses these options for a modelled drive.
-    pub(super) fn check_unused(&self) -> Result<(), Failure> {
+    pub(crate) fn check_unused(&self) -> Result<(), Failure> {
         let mends = [
             "a modelled drive has no data to lose",
             "a modelled drive is new, and has no data",
@@ -229,7 +229,11 @@ impl LiveOptions {
         suite: &dyn Suite,
         jobs: &[Job],
     ) -> Result<Opened, Failure> {
-        let reads_only = self.reads_only(text, suite, jobs)?;
+        self.open_as(text, self.reads_only(text, suite, jobs)?)
+    }
+
+    /// Opens a target, only for reads or for all requests.
+    pub(crate) fn open_as(&self, text: &str, reads_only: bool) -> Result<Opened, Failure> {
         self.check_size()?;
         let wishes = Wishes {
             size: self.size,

@@ -13,7 +13,7 @@ pub(crate) mod incomplete;
 mod job;
 pub(crate) mod live;
 mod only;
-mod plan;
+pub(crate) mod plan;
 pub(crate) mod prices;
 mod runs;
 mod tree;

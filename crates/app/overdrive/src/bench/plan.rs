@@ -1,6 +1,7 @@
 //! The plan of a run: the arguments and their target as plain data, and the rig to run it on.
 
 use super::{Arguments, live, only, prices};
+use crate::settings::Said;
 use block::{CacheSpec, Size};
 use stack::{Exit, Failure};
 use suites::{Job, Modelled, Plan, Preparation, Rig, Step, Target};
@@ -83,7 +84,7 @@ pub(super) fn of_target(
     let usual = usual(arguments, target)?;
     let cache = arguments.cache.map(|memory| arguments.suite().cache(memory));
     let plan = Plan {
-        cache: cache.map(|usual| with_settings(arguments, usual)),
+        cache: cache.map(|usual| with_settings(&arguments.settings, usual)),
         state: arguments.state.clone(),
         preparation: arguments.prepare.clone().unwrap_or_else(|| usual.preparation.clone()),
         only: arguments.only.clone(),
@@ -131,9 +132,9 @@ pub(super) fn time_ns(arguments: &Arguments, usual_ns: u64) -> u64 {
     }
 }
 
-/// Returns the suite's cache, with the requested settings instead of the defaults.
-fn with_settings(arguments: &Arguments, mut spec: CacheSpec) -> CacheSpec {
-    arguments.settings.apply(&mut spec);
+/// Returns a suite's cache, with the requested settings instead of the defaults.
+pub(crate) fn with_settings(settings: &Said<true>, mut spec: CacheSpec) -> CacheSpec {
+    settings.apply(&mut spec);
     if spec.dirty_age_ms == 0 {
         spec.dirty_age_ms = suites::AGE_OFF_MS;
     }

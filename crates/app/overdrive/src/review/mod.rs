@@ -137,6 +137,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let jobs = jobs::all(arguments, &place, &parts, prices)?;
     let mut store = Store::open(&jobs::key(arguments, prices), arguments.restart)?;
+    #[allow(clippy::disallowed_methods, reason = "a command, without a lane")]
     let start = Instant::now();
     let ended = progress::run(&place, &jobs, &mut store)?;
     let review = assemble(arguments, &place, store.found(), &ended, start);

@@ -6,13 +6,17 @@ mod info_json;
 mod info_page;
 mod info_text;
 mod record;
+mod replay;
+mod replay_json;
+mod replay_options;
+mod replay_text;
 
 use clap::Subcommand;
 use simulator::Error;
 use stack::{Exit, Failure};
 use std::process::ExitCode;
 
-/// Record traces, show their properties, and convert them.
+/// Record traces, show their properties, convert and replay them.
 ///
 /// Examples:
 ///   overdrive trace record /dev/nvme0n1 day.trace.zst --for 24h
@@ -20,6 +24,8 @@ use std::process::ExitCode;
 ///   overdrive trace info vm.vscsi.xz --report vm.html
 ///   overdrive trace convert vm.vscsi.xz vm.trace.zst
 ///   overdrive trace convert vm.vscsi.xz vm.log --to fio-3
+///   overdrive trace replay week.csv.zst model:samsung-840-evo-250 --idle-max 25ms
+///   overdrive trace replay vm.vscsi.xz /dev/sdb --destroy
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -32,6 +38,7 @@ enum Command {
     Record(record::Options),
     Info(info::Options),
     Convert(convert::Options),
+    Replay(replay_options::Options),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -39,6 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Record(options) => record::run(options),
         Command::Info(options) => info::run(options),
         Command::Convert(options) => convert::run(options),
+        Command::Replay(options) => replay::run(options),
     }
 }
 

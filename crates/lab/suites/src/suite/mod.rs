@@ -55,7 +55,7 @@ pub trait Suite: Sync {
     /// Our own loads need not prove that they flush, so writes are buffered from the first on. The
     /// guard is off, so that a result does not depend on its decisions.
     fn cache(&self, memory: Size) -> CacheSpec {
-        CacheSpec { memory, write: WriteMode::BackNow, guard: false, ..CacheSpec::default() }
+        usual_cache(memory)
     }
 
     /// Whether it makes sense without its writes.
@@ -142,6 +142,11 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> (Outcome, Result<(), Halt>) {
         Ok(rig) => run_on(Box::new(rig), plan, watch),
         Err(what) => (Outcome::new(plan), Err(Halt::Plan(what))),
     }
+}
+
+/// Returns the cache of a suite that has no other.
+pub fn usual_cache(memory: Size) -> CacheSpec {
+    CacheSpec { memory, write: WriteMode::BackNow, guard: false, ..CacheSpec::default() }
 }
 
 /// Runs a suite on a rig for the plan's target. In any case the outcome contains everything

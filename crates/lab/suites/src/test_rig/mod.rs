@@ -72,6 +72,12 @@ pub struct TestRig<'a> {
     remarks: Vec<String>,
 }
 
+/// Returns the sector after the last one that a trace uses.
+fn end_of(trace: &Trace) -> u64 {
+    let ends = trace.events().iter().map(|event| event.first + u64::from(event.sectors));
+    ends.max().unwrap_or(0)
+}
+
 impl<'a> TestRig<'a> {
     /// Returns a new modelled drive in virtual time, and an empty cache if the plan has one.
     ///
@@ -306,11 +312,8 @@ impl<'a> TestRig<'a> {
             return Ok(Record::new(self.lane.now()));
         }
         let source = Dependent::new(trace);
-        let limits = self.top.limits();
-        source.check(limits)?;
-        let end = trace.events().iter().map(|event| event.first + u64::from(event.sectors)).max();
-        let unit = u64::from(limits.block_logical_bytes).max(SLOT_BYTES);
-        self.write_first((end.unwrap_or(0) * SECTOR).next_multiple_of(unit))?;
+        source.check(self.top.limits())?;
+        self.write_first_until(end_of(trace))?;
         let run_options = RunOptions {
             limit: Limit::requests(source.steps()),
             ..RunOptions::depth(REPLAY_DEPTH)
@@ -319,6 +322,46 @@ impl<'a> TestRig<'a> {
         self.rig.begins(1);
         let running = Running::with(&self.top, source, run_options, self.data.as_ref())?;
         self.follow(stage, &running, None)
+    }
+
+    /// Runs the steps of a trace, given by a source, on these terms. Before, the range up to the
+    /// trace's end is written, if the device stores data and may be written. If the watch or an
+    /// error of the device ended it, the record covers the part that ran, and the next call is
+    /// refused.
+    ///
+    /// # Errors
+    /// The device does not support it; or the run was interrupted, or the device failed before.
+    pub fn run_source(
+        &mut self,
+        stage: &str,
+        source: impl Source + 'static,
+        trace_end: u64,
+        run_options: RunOptions,
+    ) -> Result<Record, Halt> {
+        self.go_on()?;
+        source.check(self.top.limits())?;
+        self.write_first_until(trace_end)?;
+        if self.cache.is_none() && self.rig.foresees().is_some() {
+            let now = self.lane.now();
+            let alone = Alone::of(self.below.limits(), source, run_options, now)?;
+            return self.drive_alone(stage, alone);
+        }
+        self.rig.begins(run_options.depth_max);
+        // The clock of a lane that was not driven for a while is late.
+        let lane = self.lane.clone();
+        self.task(stage, async move {
+            lane.sleep_until(lane.now() + 1).await;
+            Ok(())
+        })?;
+        let running = Running::with(&self.top, source, run_options, self.data.as_ref())?;
+        self.follow(stage, &running, None)
+    }
+
+    /// Writes the first sectors that are not written yet, in whole blocks.
+    fn write_first_until(&mut self, end: u64) -> Result<(), Halt> {
+        let unit = u64::from(self.top.limits().block_logical_bytes).max(SLOT_BYTES);
+        let bytes = (end * SECTOR).next_multiple_of(unit);
+        self.write_first(bytes.min(self.top.limits().bytes()))
     }
 
     /// Drives a running load to its end.
@@ -367,8 +410,12 @@ impl<'a> TestRig<'a> {
 
     /// Runs a load directly on a device that foresees its answers, without a lane or a cache.
     fn load_alone(&mut self, stage: &str, load: &Load) -> Result<Record, Halt> {
+        let alone = Alone::start(self.below.limits(), load, self.lane.now())?;
+        self.drive_alone(stage, alone)
+    }
+
+    fn drive_alone(&mut self, stage: &str, mut alone: Alone) -> Result<Record, Halt> {
         (self.busy, self.kept_waiting, self.processor) = (0.0, 0.0, None);
-        let mut alone = Alone::start(self.below.limits(), load, self.lane.now())?;
         loop {
             let device = self.rig.foresees().expect("it was asked before");
             if !alone.go_on(device, ALONE) {
