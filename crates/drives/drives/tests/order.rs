@@ -3,8 +3,8 @@
 use drives::{Drive, Kind, Model, Op, Options, Random, Timed};
 use std::collections::VecDeque;
 
-/// Returns a drive with all its dies and blocks, which are shorter: filled, and overwritten at random
-/// this number of times.
+/// Returns a drive with all its dies and blocks, which are shorter: filled, and overwritten at
+/// random this number of times.
 fn worn(name: &str, times: u64) -> Timed {
     let whole = Model::preset(name).expect("a preset");
     let Kind::Flash(flash) = &whole.kind else { panic!("{name} is a flash drive") };

@@ -164,7 +164,14 @@ mod tests {
     use lane::Random;
 
     fn access(direction: Direction, block: u64) -> Access {
-        Access { time_ns: 0, device: 0, direction, first_byte: block * 4096, bytes: 4096 }
+        Access {
+            time_ns: 0,
+            device: 0,
+            direction,
+            first_byte: block * 4096,
+            bytes: 4096,
+            details: trace::Details::default(),
+        }
     }
 
     #[test]

@@ -141,7 +141,7 @@ fn pages_of_the_former_layout_are_free_slots_for_good() {
     let mark_of = |slot| left.memory.word(left.arena.header_at(slot));
     let marks_now = PAGE_SLOTS.map(|slot| mark_of(slot).load(lane::atomic::Ordering::Relaxed));
     assert_eq!(marks_now, marks);
-    PAGE_SLOTS.map(|slot| left.arena.publish(slot, &clean(slot.into())));
+    PAGE_SLOTS.iter().for_each(|&slot| left.arena.publish(slot, &clean(slot.into())));
     assert_eq!(left.take_over(CleanBlocks::Keep).counters(0).blocks_retained, 3);
 }
 
