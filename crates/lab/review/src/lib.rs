@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   columns of rows (overdrive.bench/1) --lines--> ratios, noise --verdict--> three sentences
-//!                                                                 --score----> percent of a baseline
-//!                                                                 --published-> RAPID's own figures
+//!                                                        --score----> percent of a baseline
+//!                                                        --published-> RAPID's own figures
 //!                                        text, JSON (overdrive.review/1), one HTML page
 //! ```
 //!

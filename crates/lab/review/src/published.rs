@@ -1,7 +1,7 @@
 //! RAPID's published figures, beside those of the column that imitates it.
 //!
-//! Source of all: reviews of the Samsung 840 EVO 250 GB of 2013, with the cache off and on; which page
-//! has which figure is not recorded.
+//! Source of all: reviews of the Samsung 840 EVO 250 GB of 2013, with the cache off and on; which
+//! page has which figure is not recorded.
 
 use crate::line::{Line, position};
 use crate::review::{RAPID_COLUMN, Review};

@@ -38,7 +38,7 @@ pub(crate) fn kept_waiting_ns() -> u64 {
     counted.split_whitespace().nth(1).and_then(|waited| waited.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the processor time of this thread so far, in nanoseconds. None: the kernel does not
+/// Returns the processor time of this thread until now, in nanoseconds. None: the kernel does not
 /// count it.
 pub(crate) fn processor_ns() -> Option<u64> {
     read("/proc/thread-self/schedstat")?.split_whitespace().next()?.parse().ok()

@@ -94,8 +94,8 @@ fn rows(outcome: &Outcome) -> Vec<Value> {
     rows.collect()
 }
 
-/// Returns the same plan for a later pass: the drive keeps its data, and is idle as before the first
-/// one.
+/// Returns the same plan for a later pass: the drive keeps its data, and is idle as before the
+/// first one.
 fn later(plan: &Plan) -> Plan {
     let is_idle = |step: &&Step| matches!(step, Step::Idle { .. });
     let idle = plan.preparation.0.iter().filter(is_idle).copied().collect();

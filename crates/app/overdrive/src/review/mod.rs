@@ -25,13 +25,13 @@ use targets::Place;
 /// Review a drive: run the suites without the cache, with it, with it again, and without it again.
 ///
 /// The columns are 'bare', 'cold' (the cache is empty at the start of each test), 'warm' (a second
-/// run that finds the blocks of the first) and 'again' (without the cache once more, which shows how
-/// far the drive itself has changed). A verdict of three sentences comes first; the rules behind it
-/// are printed below the tables.
+/// run that finds the blocks of the first) and 'again' (without the cache once more, which shows
+/// how far the drive itself has changed). A verdict of three sentences comes first; the rules
+/// behind it are printed below the tables.
 ///
-/// With --with rapid, a column shows Samsung's cache of 2013 on the same modelled drive, and a table
-/// its published figures beside it. With --with page-cache, a column shows the host's page cache on
-/// the same file or device.
+/// With --with rapid, a column shows Samsung's cache of 2013 on the same modelled drive, and a
+/// table its published figures beside it. With --with page-cache, a column shows the host's page
+/// cache on the same file or device.
 ///
 /// A modelled drive is simulated in virtual time. A real target is overwritten, so --destroy is
 /// required; --size makes a file for the duration of each suite. An interrupted review continues

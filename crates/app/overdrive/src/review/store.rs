@@ -1,4 +1,4 @@
-//! The results of a review so far, in a file: an interrupted review continues from them.
+//! The finished results of a review, in a file: an interrupted review continues from them.
 
 use super::jobs::Found;
 use rustix::fs::FlockOperation;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The name of the file's format.
 const SCHEMA: &str = "overdrive.review.parts/1";
 
-/// The results of a review so far: lines of JSON, the first of which is the review's key.
+/// The finished results of a review: lines of JSON, the first of which is the review's key.
 pub(super) struct Store {
     /// The file; None: neither XDG_DATA_HOME nor HOME is set.
     file: Option<(PathBuf, File)>,
@@ -92,7 +92,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the results so far.
+    /// Returns the finished results.
     pub(super) fn found(&self) -> &[Found] {
         &self.found
     }

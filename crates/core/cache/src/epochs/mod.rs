@@ -50,8 +50,8 @@ pub(crate) const NUMBERS: u64 = PAGES | 1 << 32;
 
 /// The bit of an epoch's number that programs set which keep the marks of compressed pages true
 /// (`arena/pages.rs`). Older programs renumber the epochs without it when they take an arena over.
-/// Those whose compressed objects begin at multiples of 8 bytes set 1 << 33 instead, so neither kind
-/// trusts marks that the other one could not remove.
+/// Those whose compressed objects begin at multiples of 8 bytes set 1 << 33 instead, so neither
+/// kind trusts marks that the other one could not remove.
 pub(crate) const PAGES: u64 = 1 << 34;
 
 /// The number of a fresh volume's open epoch: the epochs before it have numbers, too.

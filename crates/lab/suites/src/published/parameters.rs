@@ -133,9 +133,10 @@ fn quantities(source: &str) -> Vec<(f64, &'static str)> {
 /// has a value of its own.
 ///
 /// The family of a drive is its product line, which differs in capacity only; without one, the
-/// drives of its maker with its interface; without those, all drives with its interface. Among these only drives count
-/// whose value has another source, so that it was not set by a figure of the drive in question. Of
-/// the drives with the nearest number of dies the geometric mean is taken.
+/// drives of its maker with its interface; without those, all drives with its interface. Among
+/// these only drives count whose value has another source, so that it was not set by a figure of
+/// the drive in question. Of the drives with the nearest number of dies the geometric mean is
+/// taken.
 pub fn family_value(
     model: &Model,
     parameter: &Parameter,

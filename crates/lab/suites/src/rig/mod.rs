@@ -57,8 +57,8 @@ pub trait Rig {
         0
     }
 
-    /// Returns the processor time of the load's thread so far, in nanoseconds. None in virtual time,
-    /// where only charged work takes any.
+    /// Returns the processor time of the load's thread until now, in nanoseconds. None in virtual
+    /// time, where only charged work takes any.
     fn processor_ns(&self) -> Option<u64> {
         None
     }
