@@ -140,6 +140,7 @@ const OVERDRIVE: &[&str] = &[
     "killtest",
     "simulator",
     "packing",
+    "review",
     "report",
     "compare",
     "history",
