@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     size: Option<Size>,
 
-    /// Costs of the cache's work on a modelled drive: a price list, or 'measure'.
+    /// Prices of caching on a modelled drive: a file with a list, or 'measure'.
     #[arg(long, value_name = "measure|FILE")]
     prices: Option<String>,
 

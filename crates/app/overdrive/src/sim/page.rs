@@ -267,7 +267,7 @@ mod tests {
             2,
             "the data, and the script that saves charts"
         );
-        for needs in ["src=", "href=", "url(", "@import", "http"] {
+        for needs in ["src=", "href=\"h", "url(", "@import", "http:", "https:"] {
             assert!(!page.contains(needs), "{needs}");
         }
         for part in

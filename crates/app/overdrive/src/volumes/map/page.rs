@@ -358,7 +358,7 @@ mod tests {
             2,
             "the data, and the script that saves charts"
         );
-        for needs in ["src=", "href=\"h", "url(", "@import", "http"] {
+        for needs in ["src=", "href=\"h", "url(", "@import", "http:", "https:"] {
             assert!(!page.contains(needs), "{needs}");
         }
         let tiles = page.matches("<a class=\"look").count();
