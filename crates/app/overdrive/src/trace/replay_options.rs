@@ -76,7 +76,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub(super) cache: Option<Size>,
 
-    /// Costs of the cache's work: a price list, or 'measure' to measure them again; see 'overdrive
+    /// Costs of caching: a price list, or 'measure' to measure them again; see 'overdrive
     /// bench'.
     #[arg(long, value_name = "measure|FILE", requires = "cache")]
     pub(super) prices: Option<String>,
