@@ -15,7 +15,8 @@ pub const RULES: [&str; 6] = [
     "The gain of a test is its better speed of 'cold' and 'warm' as a multiple; the average is the \
      geometric mean over all tests.",
     "The cache helps if the average gain is at least 1.1 and no test is slower; helps at a price if \
-     the average is at least 1.1 and a test is slower; does not help if the average is below 1.1.",
+     the average is at least 1.1 and a test is slower; does not help if the average is below 1.1. \
+     A review that is not complete has no such verdict.",
     "The longest write is acceptable up to 1.1 times that of the drive without the cache, in both \
      runs.",
     "The overall score is the harmonic mean of the speeds relative to the baseline drive, over the \
@@ -54,7 +55,7 @@ pub fn verdict(review: &Review, lines: &[Line]) -> Verdict {
         .filter_map(|(at, column, cell)| Some((at, column, cell.longest?)))
         .max_by(|one, other| one.2.total_cmp(&other.2));
     let sentences = vec![
-        gain(lines, &own, !slower.is_empty()),
+        gain(review, lines, &own, !slower.is_empty()),
         loss(review, lines, &slower, longest_write),
         rivals(review, lines, &own),
     ];
@@ -66,7 +67,7 @@ fn best(line: &Line, columns: &[usize]) -> Option<f64> {
     columns.iter().filter_map(|at| line.cells[*at].ratio).reduce(f64::max)
 }
 
-fn gain(lines: &[Line], own: &[usize], is_slower: bool) -> String {
+fn gain(review: &Review, lines: &[Line], own: &[usize], is_slower: bool) -> String {
     let gains: Vec<(f64, &Line)> =
         lines.iter().filter_map(|line| Some((best(line, own)?, line))).collect();
     let Some(largest) = gains.iter().max_by(|one, other| one.0.total_cmp(&other.0)) else {
@@ -77,13 +78,14 @@ fn gain(lines: &[Line], own: &[usize], is_slower: bool) -> String {
     let is_faster =
         |line: &Line| own.iter().any(|column| line.cells[*column].change == Change::Faster);
     let faster = gains.iter().filter(|(_, line)| is_faster(line)).count();
-    let word = match (mean >= HELPS, is_slower) {
-        (false, _) => "does not help",
-        (true, false) => "helps",
-        (true, true) => "helps at a price",
+    let verdict = match (review.complete, mean >= HELPS, is_slower) {
+        (false, ..) => "There is no verdict yet",
+        (true, false, _) => "The cache does not help",
+        (true, true, false) => "The cache helps",
+        (true, true, true) => "The cache helps at a price",
     };
     format!(
-        "The cache {word}: {faster} of {} tests are faster by more than their noise, the average \
+        "{verdict}: {faster} of {} tests are faster by more than their noise, the average \
          gain is {mean:.2} times, and the largest {} times ({}).",
         gains.len(),
         figure(largest.0),
@@ -192,6 +194,14 @@ mod tests {
              3."
         );
         assert_eq!(verdict.slower.len(), 1);
+    }
+
+    #[test]
+    fn a_review_that_is_not_complete_has_no_verdict() {
+        let review = Review { complete: false, ..sample() };
+        let verdict = verdict(&review, &lines(&review));
+        let gain = &verdict.sentences[0];
+        assert!(gain.starts_with("There is no verdict yet: 3 of 3 tests are faster"), "{gain}");
     }
 
     #[test]

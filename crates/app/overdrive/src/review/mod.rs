@@ -18,7 +18,6 @@ use progress::Ended;
 use stack::{Exit, Failure};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 use store::Store;
 use targets::Place;
 
@@ -137,10 +136,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let jobs = jobs::all(arguments, &place, &parts, prices)?;
     let mut store = Store::open(&jobs::key(arguments, prices), arguments.restart)?;
-    #[allow(clippy::disallowed_methods, reason = "a command, without a lane")]
-    let start = Instant::now();
+    let start_ns = host::now_ns();
     let ended = progress::run(&place, &jobs, &mut store)?;
-    let review = assemble(arguments, &place, store.found(), &ended, start);
+    let review = assemble(arguments, &place, store.found(), &ended, start_ns);
     match arguments.json {
         true => daemon::say!("{}", review::json(&review)),
         false => terminal::print(review::text(&review, terminal::width())),
@@ -160,7 +158,7 @@ fn assemble(
     place: &Place,
     found: &[Found],
     ended: &Ended,
-    start: Instant,
+    start_ns: u64,
 ) -> review::Review {
     let mut names = vec![review::BARE, review::COLD, review::WARM, review::AGAIN];
     for (with, name) in [(With::Rapid, review::RAPID_COLUMN), (With::PageCache, review::PAGE_CACHE)]
@@ -196,7 +194,7 @@ fn assemble(
         command: words.collect(),
         facts: place.facts(),
         complete: ended.failure.is_none(),
-        elapsed_ns: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        elapsed_ns: host::now_ns().saturating_sub(start_ns),
     }
 }
 

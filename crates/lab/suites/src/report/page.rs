@@ -89,8 +89,8 @@ fn verdicts(outcomes: &[Outcome]) -> String {
 }
 
 fn verdict(outcome: &Outcome) -> String {
-    let told = headline(outcome);
-    if outcome.complete { told } else { format!("Not complete. Until it ended: {told}") }
+    let sentence = headline(outcome);
+    if outcome.complete { sentence } else { format!("Not complete. Until it ended: {sentence}") }
 }
 
 fn table(outcome: &Outcome) -> String {
