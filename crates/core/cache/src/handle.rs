@@ -123,13 +123,15 @@ impl Handle {
             shared.arena.note_flush_sent();
         }
         shared.gauges.note_flush_sent();
-        let unkept = shared.backing.health.take_unkept();
+        let unkept = shared.backing.health.unkept();
         let result = self.send_below(Request::Flush).await;
         match result {
-            Ok(()) => shared.gauges.note_flush_succeeded(),
+            Ok(()) => {
+                shared.gauges.note_flush_succeeded();
+                shared.backing.health.flush_succeeded(unkept);
+            }
             Err(_) => shared.backing.health.flush_failed(),
         }
-        shared.backing.health.settle_unkept(unkept, result.is_ok());
         shared.arena.note_flush_answered(result.is_ok());
         result
     }
@@ -145,7 +147,7 @@ impl Handle {
     /// written that cannot be written again, also while the backing's link is lost: the next flush
     /// would succeed, and no client would know of the loss.
     pub(crate) async fn flush_failed(&self, error: Error) {
-        match self.shared.backing.health.may_have_lost() {
+        match self.shared.backing.health.take_lost() {
             true => self.judge_error(error, 0, 0).await,
             false => self.backing_failed(error, self.shared.settings.retry_time_ns()).await,
         }

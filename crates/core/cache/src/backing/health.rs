@@ -3,8 +3,10 @@
 //! ```text
 //!   sent       a write-through is sent             unkept     if the next flush fails, it is lost
 //!   written    a change or a run was answered      unflushed  there is something to flush
-//!   flush      fails                               tainted    held data is written again
-//!              fails, and something was unkept     failed     nothing can be written again
+//!   flush      succeeds                            kept       what was unkept when it was sent
+//!              fails                               tainted    held data is written again
+//!              fails, and something was unkept     lost       the volume fails: nothing can be
+//!                                                             written again
 //!   retries    last for longer than retry_time     failed
 //!   operator   clears the error                    well, and tainted data is written again
 //! ```
@@ -59,9 +61,13 @@ pub(crate) struct Health {
     cleared: AtomicU64,
     /// Something may have been written since the last successful flush.
     unflushed: AtomicBool,
-    /// A change was written through since the backing's last successful flush: if the next flush
-    /// fails, the change cannot be written again from here.
-    unkept: AtomicBool,
+    /// The number of notes of write-throughs, which cannot be written again from here ...
+    unkept: AtomicU64,
+    /// ... and how many of them the backing's last successful flush covers. A flush in flight
+    /// changes neither: another one may fail meanwhile.
+    kept: AtomicU64,
+    /// A flush has failed while a note was not covered, and the engine has not yet acted on it.
+    lost: AtomicBool,
     /// A flush of the backing has failed, and the engine has not yet acted on it.
     tainted: AtomicBool,
     /// The operator has cleared an error after a failed flush on which no commit had acted: written
@@ -87,8 +93,6 @@ pub(crate) struct Health {
 /// A flush of the backing that makes an epoch durable: the state before it was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlushBegun {
-    /// A write-through depends on it.
-    unkept: bool,
     /// [`Arena::flushes_failed`].
     failed_before: u64,
 }
@@ -103,7 +107,9 @@ impl Health {
             // The previous user of the backing may not have flushed it.
             unflushed: AtomicBool::new(true),
             // An earlier process may have acknowledged a write-through.
-            unkept: AtomicBool::new(!planted(Bug::ForgiveFirstFlush)),
+            unkept: AtomicU64::new(u64::from(!planted(Bug::ForgiveFirstFlush))),
+            kept: AtomicU64::new(0),
+            lost: AtomicBool::new(false),
             tainted: AtomicBool::new(false),
             rewrite: AtomicBool::new(false),
             flush_first: AtomicBool::new(false),
@@ -170,6 +176,7 @@ impl Health {
         if cleared {
             // A commit that is still in progress acts on it.
             if !epochs.is_led() && self.tainted.swap(false, Ordering::SeqCst) {
+                self.lost.store(false, Ordering::SeqCst);
                 self.rewrite.store(true, Ordering::SeqCst);
             }
             self.note_well();
@@ -180,6 +187,7 @@ impl Health {
     /// Forgets failed flushes: write-throughs were abandoned with all dirty data.
     pub(crate) fn give_up(&self) {
         self.tainted.store(false, Ordering::SeqCst);
+        self.lost.store(false, Ordering::SeqCst);
         self.rewrite.store(false, Ordering::SeqCst);
     }
 
@@ -265,7 +273,7 @@ impl Health {
 impl Health {
     /// Notes a write-through, before or after it is sent: no data here could restore it.
     pub(crate) fn note_unkept(&self) {
-        self.unkept.store(true, Ordering::SeqCst);
+        self.unkept.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Notes that something was written. To be called before the section that records the write's
@@ -294,21 +302,22 @@ impl Health {
         // Before the store of `tainted`: a write that ends too early to see this count is marked
         // dirty by the task that acts on `tainted`.
         self.flush_failures.fetch_add(1, Ordering::SeqCst);
+        // Here, and not when a commit acts on it: a good flush until then would cover the notes.
+        if self.unkept.load(Ordering::SeqCst) > self.kept.load(Ordering::SeqCst) {
+            self.lost.store(true, Ordering::SeqCst);
+        }
         self.tainted.store(true, Ordering::SeqCst);
     }
 
-    /// Begins a flush of the backing, whatever its purpose. Returns whether a write-through depends
-    /// on it. To be followed by [`Health::settle_unkept`].
-    pub(crate) fn take_unkept(&self) -> bool {
-        self.unkept.swap(false, Ordering::SeqCst)
+    /// The number of [notes][`Health::note_unkept`] that a flush covers which is sent now.
+    pub(crate) fn unkept(&self) -> u64 {
+        self.unkept.load(Ordering::SeqCst)
     }
 
-    /// Ends that flush. It has covered the write-throughs, unless it has failed, or one before has,
-    /// which may have lost them.
-    pub(crate) fn settle_unkept(&self, was_unkept: bool, is_good: bool) {
-        if was_unkept && (!is_good || self.tainted.load(Ordering::SeqCst)) {
-            self.note_unkept();
-        }
+    /// Records a successful flush of the backing, whatever its purpose, that covers this number of
+    /// notes.
+    pub(crate) fn flush_succeeded(&self, unkept: u64) {
+        self.kept.fetch_max(unkept, Ordering::SeqCst);
     }
 
     /// Begins a flush of the backing that makes data durable. Returns None if there is nothing to
@@ -320,9 +329,7 @@ impl Health {
         if !unflushed || !is_needed {
             return None;
         }
-        // Cleared only by a flush: without one, the state of the write-throughs does not change.
-        let unkept = self.unkept.swap(false, Ordering::SeqCst);
-        Some(FlushBegun { unkept, failed_before: self.arena.flushes_failed() })
+        Some(FlushBegun { failed_before: self.arena.flushes_failed() })
     }
 
     /// Ends that flush. Returns the result that can be trusted.
@@ -334,9 +341,6 @@ impl Health {
         }
         if result.is_err() {
             self.unflushed.store(true, Ordering::SeqCst);
-            if begun.unkept {
-                self.unkept.store(true, Ordering::SeqCst);
-            }
         } else {
             // If one of the failed flushes had lost data, the data was written again before this
             // flush.
@@ -345,9 +349,9 @@ impl Health {
         result
     }
 
-    /// Whether a failed flush may have lost data that cannot be written again.
-    pub(crate) fn may_have_lost(&self) -> bool {
-        self.unkept.load(Ordering::SeqCst)
+    /// Returns true once if a failed flush may have lost data that cannot be written again.
+    pub(crate) fn take_lost(&self) -> bool {
+        self.lost.swap(false, Ordering::SeqCst)
     }
 
     /// Returns true once if everything that was written must be written again, because the operator
@@ -405,14 +409,32 @@ mod tests {
     #[test]
     fn a_write_through_is_covered_by_a_good_flush_of_any_purpose() {
         let (health, _) = failed();
-        for (tainted, is_good, is_lost) in
-            [(true, true, true), (false, false, true), (false, true, false)]
-        {
+        health.note_unkept();
+        health.flush_succeeded(health.unkept());
+        health.flush_failed();
+        assert!(!health.take_lost(), "an earlier flush has covered it");
+        let before = health.unkept();
+        health.note_unkept();
+        health.flush_succeeded(before);
+        health.flush_failed();
+        assert!(health.take_lost(), "it was written after that flush had been sent");
+        assert!(!health.take_lost(), "it is reported once");
+    }
+
+    #[test]
+    fn no_flush_hides_that_one_before_it_has_lost_a_write_through() {
+        for is_good in [None, Some(false), Some(true)] {
+            let (health, _) = failed();
             health.note_unkept();
-            health.tainted.store(tainted, Ordering::SeqCst);
-            let unkept = health.take_unkept();
-            health.settle_unkept(unkept, is_good);
-            assert_eq!(health.may_have_lost(), is_lost, "tainted {tainted}, good {is_good}");
+            health.flush_failed();
+            // The next one is in flight, or has ended, before a commit acts on the first.
+            let unkept = health.unkept();
+            match is_good {
+                None => {}
+                Some(false) => health.flush_failed(),
+                Some(true) => health.flush_succeeded(unkept),
+            }
+            assert!(health.take_lost(), "{is_good:?}");
         }
     }
 
