@@ -7,11 +7,12 @@
 //! ```
 //!
 //! A write-through is durable when a flush has succeeded that was sent after the change was
-//! answered. Until then a copy of it is *held* in a clean slot, stamped with the round in which it
-//! was written, or it is *unheld*. A round ends when a flush is sent. If a flush was sent and its
-//! result is not noted, a successor cannot learn the result: the backing may have failed the flush
-//! and dropped the data that it covered. So every successor writes the held copies again, and where
-//! something was unheld, it is *in doubt*: the first flush of every client fails.
+//! answered, and no flush that has failed in between waits to be mended. Until then a copy of it is
+//! *held* in a clean slot, stamped with the round in which it was written, or it is *unheld*. A
+//! round ends when a flush is sent. If a flush was sent and its result is not noted, a successor
+//! cannot learn the result: the backing may have failed the flush and dropped the data that it
+//! covered. So every successor writes the held copies again, and where something was unheld, it is
+//! *in doubt*: the first flush of every client fails.
 //!
 //! The backing may have performed a change that it has not answered, so a change is held or unheld
 //! from before it is sent: until its answer its copy has no round ([`Header::is_unanswered`]), and
@@ -125,9 +126,11 @@ impl Arena {
     }
 
     /// Notes the flush's result: before a client is answered, and after
-    /// [`Arena::note_flush_failed`] if it failed.
+    /// [`Arena::note_flush_failed`] if it failed. A good one covers nothing while an earlier one
+    /// has failed and its loss is not mended: the backing may have dropped what both should cover.
     pub(crate) fn note_flush_answered(&self, good: bool) {
-        self.change_flush_note(|note| note.answered(good));
+        let covers = good && !self.has_lost_flush();
+        self.change_flush_note(|note| note.answered(covers));
     }
 
     /// Notes that the backing may have lost changes that no flush has covered: for a successor that

@@ -162,6 +162,27 @@ fn a_failed_flush_is_a_failure_until_it_is_mended() {
     assert_eq!(arena.condition(), Condition::Well);
 }
 
+#[test]
+fn a_good_flush_after_a_failed_one_covers_nothing_until_that_is_mended() {
+    let (_, arena, _) = arena();
+    let stamp = arena.round_stamp();
+    arena.note_unheld();
+    for (is_good, is_mended, is_unflushed) in
+        [(false, false, true), (true, false, true), (true, true, false)]
+    {
+        if is_mended {
+            arena.note_flushes_mended(arena.flushes_failed());
+        }
+        arena.note_flush_sent();
+        if !is_good {
+            arena.note_flush_failed();
+        }
+        arena.note_flush_answered(is_good);
+        let found = (arena.is_unflushed_stamp(stamp), arena.has_unheld());
+        assert_eq!(found, (is_unflushed, is_unflushed), "{is_good} {is_mended}");
+    }
+}
+
 /// The words that other programs of this version, and the holder, read. Computed from the layout
 /// above with another CRC-16 (Python's `binascii.crc_hqx`).
 #[test]
