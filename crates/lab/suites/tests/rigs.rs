@@ -98,7 +98,7 @@ fn a_suite_runs_in_real_time_on_a_stack_of_its_own() {
             .to_string()
             .starts_with("TRIM validation on ram:64 MiB, bare, in real time\n")
     );
-    assert!(report::page(&outcome).contains("A stack in real time"));
+    assert!(report::page(&outcome).contains("Measured in real time on ram:64 MiB"));
 }
 
 #[test]
