@@ -37,10 +37,10 @@ fn a_result_is_kept_and_comes_back_as_it_was_printed() {
     assert_eq!(kept, printed);
     let shown = text(&bench(home.path(), &["history", "1"]));
     for part in [
-        "custom of null:1G",
+        "Own loads on null:1G",
         "bench custom null:1G",
         "machine: kernel",
-        "memory_bytes",
+        "memory ",
         "(shortened)",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
