@@ -15,8 +15,10 @@
 //!
 //! `truncate` by path needs no description. It changes the time of the last change (ctime) or the
 //! size, compared with their values at the end of the owner's last request. (Before that end, the
-//! owner's own requests change them.) Two changes within one tick of the kernel's clock may have
-//! the same time, so from then on inotify queues each change as well.
+//! owner's own requests change them. An owner whose memory has only clean blocks has sent none, or
+//! one that this takes for another program's, which costs these blocks: there its end counts, which
+//! the kernel reports up to 50 ms earlier.) Two changes within one tick of the kernel's clock may
+//! have the same time, so from then on inotify queues each change as well.
 //!
 //! The next owner waits for the end of the last requests and reads all headers before its own
 //! `watch`. No other program has the image open when this begins, so one that writes meanwhile has
@@ -54,6 +56,10 @@ pub(crate) struct ImageWatch {
 }
 
 struct Orphaned {
+    /// The image's state at the owner's end.
+    at_end: Option<ImageState>,
+    /// Whether the owner has left no change that may be under way.
+    is_quiet: bool,
     /// The image's state since the owner's last request has ended. None: it has not ended yet.
     state: Option<ImageState>,
     next: Deadline,
@@ -113,8 +119,17 @@ impl ImageWatch {
     pub(crate) fn lose_owner(&mut self, memory: BorrowedFd<'_>, image: BorrowedFd<'_>) {
         if self.is_on() && self.orphaned.is_none() {
             let (next, pause) = (Deadline::after(Duration::ZERO), PAUSE_MIN);
-            self.orphaned = Some(Orphaned { state: None, next, pause });
+            let at_end = ImageState::of(image);
+            self.orphaned = Some(Orphaned { at_end, is_quiet: false, state: None, next, pause });
             self.advance(memory, image);
+        }
+    }
+
+    /// The owner that is lost has left only clean blocks: each change since its end is another
+    /// program's.
+    pub(crate) fn owner_was_quiet(&mut self, image: BorrowedFd<'_>) {
+        if let Some(orphaned) = &mut self.orphaned {
+            orphaned.is_quiet = note_changes(self.traces.as_ref(), image).is_ok();
         }
     }
 
@@ -131,7 +146,8 @@ impl ImageWatch {
         }
         // The fence is only tried, and released at the end of this condition.
         if Fence::take(memory, 0).is_ok() && note_changes(self.traces.as_ref(), image).is_ok() {
-            orphaned.state = ImageState::of(image);
+            orphaned.state = orphaned.at_end.filter(|_| orphaned.is_quiet);
+            orphaned.state = orphaned.state.or_else(|| ImageState::of(image));
         }
         orphaned.next = Deadline::after(orphaned.pause);
         orphaned.pause = (orphaned.pause * 2).min(PAUSE_MAX);
@@ -147,7 +163,7 @@ impl ImageWatch {
         self.lose_owner(memory, image);
         let ImageWatch { traces, orphaned, .. } = std::mem::take(self);
         let traces = traces?;
-        let since = orphaned.and_then(|it| it.state);
+        let since = orphaned.and_then(|it| it.state.or(it.at_end.filter(|_| it.is_quiet)));
         // Before the lease: a program that this does not find opens the image later.
         let takeover = events_of(image, WatchFlags::OPEN);
         // First the lease: a writer that it does not find has queued its event before.
@@ -217,6 +233,29 @@ mod tests {
         assert!(matches!(report, ImageReport::Exclusive { since: Some(_) }));
         assert!(report.is_unchanged(&scene.image));
         assert_eq!(scene.end(), None, "the next owner has not begun");
+        Ok(())
+    }
+
+    #[test]
+    fn a_change_before_the_end_of_the_last_request_is_another_programs_if_all_is_clean()
+    -> io::Result<()> {
+        for (is_quiet, ends_first) in [(true, true), (true, false), (false, true)] {
+            let mut scene = Scene::new()?;
+            let fence = Fence::take(scene.memory.file(), 0)?;
+            scene.lose_owner();
+            if is_quiet {
+                scene.watch.owner_was_quiet(scene.image.as_fd());
+            }
+            rustix::fs::ftruncate(&scene.image, 4096)?;
+            if ends_first {
+                drop(fence);
+                std::thread::sleep(PAUSE_MIN);
+                scene.watch.advance(scene.memory.file(), scene.image.as_fd());
+                assert!(scene.watch.next().is_none(), "the state is noted");
+            }
+            let report = scene.end().expect("it was watched");
+            assert_eq!(report.is_unchanged(&scene.image), !is_quiet, "{is_quiet} {ends_first}");
+        }
         Ok(())
     }
 

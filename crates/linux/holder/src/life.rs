@@ -373,6 +373,7 @@ impl Holder<'_> {
             && !contents.is_worth_keeping()
         {
             self.record_nothing_missing();
+            self.watch.owner_was_quiet(self.backing[0].as_fd());
             let has_clean = contents.clean_blocks > 0 && self.watch.is_on();
             // The next daemon reads answers from the connections to a server, and so needs not wait
             // for changes that are under way.
