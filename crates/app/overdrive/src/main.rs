@@ -130,7 +130,7 @@ fn main() -> ExitCode {
         Command::Advise(arguments) => advise::run(&arguments),
         Command::Pool(arguments) => pool::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Doctor(arguments) => Ok(doctor::run(&arguments)),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::DeviceCall { daemon, call } => {
             daemon::device_call(daemon, &call).map(|()| ExitCode::SUCCESS)
         }

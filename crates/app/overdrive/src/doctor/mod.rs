@@ -11,7 +11,7 @@ use crate::terminal;
 use crate::tools::{self, Need, TOOLS};
 use report::terminal::{Line, Look, Span};
 use serde_json::{Value, json};
-use stack::Exit;
+use stack::{Exit, Failure};
 use std::process::ExitCode;
 
 /// Show the features that this machine supports, those that are missing, and settings that cost
@@ -145,7 +145,7 @@ impl Check {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let checks = look();
     let works = can_serve(&checks);
     if arguments.json {
@@ -153,9 +153,11 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     } else {
         terminal::print(as_lines(&checks, arguments.all, terminal::width()));
     }
+    // A negative answer that was not written is none.
+    daemon::console::check_output()?;
     match works && to_mend(&checks) == 0 {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(Exit::Negative as u8),
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(ExitCode::from(Exit::Negative as u8)),
     }
 }
 
