@@ -30,6 +30,11 @@ pub(crate) fn best(line: &Line) -> Option<usize> {
     (is_judged(line) && !is_noise).then_some(*run)
 }
 
+/// Whether each run's figure has an interval, so that a difference is distinguished from noise.
+fn has_intervals(line: &Line) -> bool {
+    line.cells.iter().flatten().all(|cell| cell.estimate.is_some())
+}
+
 /// Returns the geometric mean of a run's figures over those of the first, larger being better.
 /// None: they have no figure in common.
 fn ratio(comparison: &Comparison, run: usize) -> Option<f64> {
@@ -60,10 +65,18 @@ pub(crate) fn verdict(comparison: &Comparison) -> Vec<String> {
         _ if most == 0 => {
             format!("No winner: in none of {judged} tests is one run the best beyond noise.")
         }
-        [one] => format!(
-            "Winner: {}, the best in {most} of {judged} tests; {tied} are too close to call.",
-            comparison.names[*one]
-        ),
+        [one] => {
+            let open = comparison.lines.iter().zip(&bests);
+            let open = open.filter(|(line, best)| **best == Some(*one) && !has_intervals(line));
+            format!(
+                "Winner: {}, the best in {most} of {judged} tests{}; {tied} are too close to call.",
+                comparison.names[*one],
+                match open.count() {
+                    0 => String::new(),
+                    count => format!(" ({count} of them without an interval, by value alone)"),
+                }
+            )
+        }
         several => {
             let letters: Vec<String> = several.iter().map(|run| letter(*run).to_string()).collect();
             format!(
@@ -122,7 +135,11 @@ mod tests {
         let bests: Vec<_> = comparison.lines.iter().map(best).collect();
         assert_eq!(bests, [Some(1), Some(1), None], "a deviation has no better end");
         let verdict = verdict(&comparison);
-        assert_eq!(verdict[0], "Winner: B: t1, the best in 2 of 2 tests; 0 are too close to call.");
+        assert_eq!(
+            verdict[0],
+            "Winner: B: t1, the best in 2 of 2 tests (2 of them without an interval, by value alone); \
+             0 are too close to call."
+        );
         assert!(verdict[1].starts_with("B against A: 2.00 times as good"), "{verdict:?}");
     }
 
