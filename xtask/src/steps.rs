@@ -23,14 +23,12 @@ impl Step {
 /// not among those because of proptest, for which `getrandom` has more features than in the
 /// product. Most tests of the daemon wait for processes, so four of them run at a time, also on two
 /// processors, and three programs. Examples are built by the lints only. The tests of `killtest`
-/// build only `overdrive` with cargo; so cargo finds it already built.
-pub(crate) const CHANGE: [Step; 12] = [
+/// build only `overdrive` with cargo; so cargo finds it already built. The kills use the program of
+/// those tests: an optimized one takes eight minutes of a processor to build, and then answers a
+/// third more requests and is killed as often. So they come before the step that builds another.
+pub(crate) const CHANGE: [Step; 11] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
-    Step {
-        what: "the lints of the explorer, which is empty without its feature",
-        arguments: "clippy --package explore --features explore --all-targets -- -D warnings",
-    },
     Step {
         what: "the lints of the command without what may be left out",
         arguments: "clippy --package overdrive --no-default-features -- -D warnings",
@@ -44,6 +42,11 @@ pub(crate) const CHANGE: [Step; 12] = [
         arguments: "xtask parallel --workspace --exclude xtask --exclude crash --exclude cache \
                     --exclude layers --exclude nbd --exclude pool -- --show-output \
                     --test-threads 4",
+    },
+    Step {
+        what: "the daemon killed and cut off its power, 30 seconds",
+        arguments: "run --quiet --package killtest -- --seconds 30 \
+                    --dirty-bytes default,1M,128K --if-possible",
     },
     Step { what: "the manual, and its links", arguments: "xtask book --if-possible" },
     Step {
@@ -66,19 +69,11 @@ pub(crate) const CHANGE: [Step; 12] = [
                     --module ublk_drv --test overdrive:serve -- devices::routes::ublk_is_a \
                     devices::routes::nbd_is_a --test-threads 1 --show-output",
     },
-    Step {
-        what: "the daemon killed and cut off its power, 30 seconds",
-        arguments: "xtask kills --seconds 30 --dirty-bytes default,1M,128K --if-possible",
-    },
 ];
 
 /// Steps for each change that need nothing but processors: they run beside the others, in order.
 /// Their work is counted, not timed, so it is the same beside any load.
-pub(crate) const BESIDE: [Step; 5] = [
-    Step {
-        what: "the product is built, for the kills",
-        arguments: "build --quiet --release --package overdrive",
-    },
+pub(crate) const BESIDE: [Step; 4] = [
     Step { what: "the policies and libcachesim, miss for miss", arguments: "xtask policies" },
     Step { what: "the crash laboratory", arguments: "xtask crash --histories 1300" },
     Step { what: "every planted bug is found", arguments: "xtask crash --bugs --known" },
@@ -87,7 +82,11 @@ pub(crate) const BESIDE: [Step; 5] = [
 
 /// Steps for each night: too long for each change. The parameters change each day, and stay the
 /// same all day.
-pub(crate) const NIGHT: [Step; 17] = [
+pub(crate) const NIGHT: [Step; 18] = [
+    Step {
+        what: "the lints of the explorer, which is empty without its feature",
+        arguments: "clippy --package explore --features explore --all-targets -- -D warnings",
+    },
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
         what: "the policies and libcachesim over other traces, miss for miss",
