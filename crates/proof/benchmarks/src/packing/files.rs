@@ -49,6 +49,17 @@ impl Set {
         Set { name: "together", goal: Goal::More, blocks }
     }
 
+    /// Returns a set of random bytes, of any size: no machine has that many pictures.
+    pub(super) fn random(blocks: usize) -> Set {
+        let mut random = Random::new(2);
+        let mut block = || {
+            let mut block = [0; BLOCK];
+            block.as_chunks_mut().0.fill_with(|| random.next_u64().to_le_bytes());
+            block
+        };
+        Set { name: "random", goal: Goal::AsMany, blocks: (0..blocks).map(|_| block()).collect() }
+    }
+
     /// Returns a set of this many blocks that are zeros, or repeat another word.
     pub(super) fn words(blocks: usize) -> Set {
         let word = |number: u64| if number.is_multiple_of(2) { 0 } else { number << 32 | number };

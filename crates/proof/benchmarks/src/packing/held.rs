@@ -57,6 +57,15 @@ impl Held {
         self.density / other.density
     }
 
+    /// Describes the tier.
+    pub(super) fn tier_words(&self) -> String {
+        if self.tier == 0.0 {
+            return "an empty tier".to_owned();
+        }
+        let (percent, blocks) = (self.tier * 100.0, self.compressed);
+        format!("tier of {percent:.0} % of the slots with {blocks:.3} blocks in each")
+    }
+
     /// Returns the bytes of memory for each block, beside those of a slot's share.
     pub(super) fn metadata_bytes(&self) -> f64 {
         1.0 / self.density - BLOCK as f64 / self.blocks

@@ -97,13 +97,12 @@ fn show_held(set: &Set, compress: Compress, arguments: &Arguments) -> Result<()>
     let resident_gain = resident::density(set, packed)? / resident::density(set, off)?;
     println!(
         "{:<10} engine with {compress}: {gain:.3} times as many blocks in the same memory, {:.3} by \
-         RSS, {:.3} without metadata; tier of {:.0} % of the slots with {:.3} blocks in each; {:.1} \
-         bytes of metadata for each block, {:.1} without compression",
+         RSS, {:.3} without metadata; {}; {:.1} bytes of metadata for each block, {:.1} without \
+         compression",
         set.name,
         resident_gain,
         held.blocks / plain.blocks,
-        held.tier * 100.0,
-        held.compressed,
+        held.tier_words(),
         held.metadata_bytes(),
         plain.metadata_bytes(),
     );
@@ -125,6 +124,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     missing.iter().for_each(|reason| println!("without {reason}"));
     sets.push(Set::together(&sets));
     sets.push(Set::words((arguments.mib << 20) / BLOCK));
+    sets.push(Set::random((arguments.mib << 20) / BLOCK));
     sets.retain(|set| arguments.only.as_ref().is_none_or(|name| name == set.name));
     ensure!(!sets.is_empty(), "no set has this name");
     for set in &sets {
