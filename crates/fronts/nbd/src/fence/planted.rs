@@ -16,17 +16,20 @@ pub enum Bug {
     SkipOldAnswers,
     /// C15: answers of an earlier process that cannot be read count as received.
     TrustUnreadable,
+    /// C15: a cache keeps data that was read in the range of a change that was never answered.
+    KeepUnanswered,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 6] = [
+    pub const ALL: [Bug; 7] = [
         Bug::EndFenceEarly,
         Bug::ResendOtherBytes,
         Bug::ForgetLostChanges,
         Bug::EnterAfterSend,
         Bug::SkipOldAnswers,
         Bug::TrustUnreadable,
+        Bug::KeepUnanswered,
     ];
 }
 

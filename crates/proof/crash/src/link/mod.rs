@@ -167,7 +167,8 @@ impl Link {
     /// Changes were lost that no flush has reported.
     fn flush_begins(&self, now_ns: u64) -> Result<FlushMark> {
         self.handle_ends(now_ns);
-        let begun = self.fence.borrow_mut().flush_begins();
+        let clock_ns = self.clock_ns(now_ns);
+        let begun = self.fence.borrow_mut().flush_begins(clock_ns);
         begun.map_err(|_| self.lose())
     }
 
