@@ -73,7 +73,10 @@ pub fn honest_over_link() -> Box<dyn Subject> {
 pub fn bugs() -> Vec<Bug> {
     let subject = |name: String, engine: Engine| Bug { name, subject: Box::new(engine) };
     let inside = EngineBug::ALL.iter().map(|&bug| {
-        let over_link = matches!(bug, EngineBug::StallLostLink | EngineBug::CountAcrossReturn);
+        let over_link = matches!(
+            bug,
+            EngineBug::StallLostLink | EngineBug::CountAcrossReturn | EngineBug::AbsorbWithoutLink
+        );
         subject(format!("{bug:?}"), Engine { bug: Some(bug), over_link, ..HONEST })
     });
     let above = layers::planted::Bug::ALL

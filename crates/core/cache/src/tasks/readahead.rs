@@ -170,7 +170,6 @@ impl Handle {
     }
 
     fn begin_ahead(&self, entry: &ShardEntry, part: &Extent, of: AheadOf) -> Begin {
-        let shared = &self.shared;
         let rules = self.rules_of_read(part);
         let may = match of {
             AheadOf::Stream { .. } => {

@@ -273,6 +273,9 @@ impl Fence {
     /// Changes were lost that no flush has reported.
     pub fn flush_begins(&mut self, now_ns: u64) -> Result<FlushMark, Lost> {
         self.report(self.table.get(Field::Reported))?;
+        if planted(Bug::FlushedAtBegin) {
+            self.table.set(Field::Flushed, self.table.get(Field::Answered));
+        }
         Ok(self.mark(now_ns))
     }
 

@@ -14,13 +14,15 @@
 mod events;
 mod former;
 mod lane;
+mod watch;
 
 pub(crate) use events::Events;
 pub(crate) use former::settle_former;
 pub(crate) use lane::LinkLane;
+pub(crate) use watch::Watch;
 
 use crate::device::Disk;
-use crate::disk::{Carried, Flight, Role};
+use crate::disk::{Carried, Flight, Role, State};
 use crate::model::Model;
 use crate::trace;
 use ::lane::Event;
@@ -99,6 +101,27 @@ impl Link {
 
     fn clock_ns(&self, now_ns: u64) -> u64 {
         self.disk.with(|state| state.server().clock_ns(now_ns))
+    }
+
+    /// Whether nothing is cut, and no change is held.
+    fn is_well(&self) -> bool {
+        let is_whole = |disk: &mut State| !disk.server().is_cut_anywhere();
+        self.state.lost_ns().is_none() && self.held.get() == 0 && self.disk.with(is_whole)
+    }
+
+    /// Losses of the server's that a flush has reported.
+    fn losses(&self) -> u32 {
+        self.disk.with(|disk| disk.server().losses)
+    }
+
+    /// Whether a flush has succeeded since the last loss.
+    fn has_flushed(&self) -> bool {
+        self.disk.with(|disk| disk.server().has_flushed)
+    }
+
+    /// Whether the process may not have handled a flush that has succeeded since the last loss.
+    fn has_unmended_loss(&self) -> bool {
+        self.disk.with(|disk| disk.server().has_unmended)
     }
 
     /// Acts on the ends of connections that were noticed. Without an anchor no change is sent, so

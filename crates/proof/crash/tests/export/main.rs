@@ -65,5 +65,6 @@ finds! {
     a_change_that_is_entered_late_is_found: EnterAfterSend,
     old_answers_that_are_not_read_are_found: SkipOldAnswers,
     answers_that_cannot_be_read_and_are_trusted_are_found: TrustUnreadable,
+    changes_that_count_as_flushed_too_early_are_found: FlushedAtBegin,
     data_that_is_kept_beside_an_unanswered_change_is_found: KeepUnanswered,
 }
