@@ -4,7 +4,6 @@
 use crate::device::Disk;
 use crate::disk::NEVER;
 use crate::finding::Finding;
-use crate::life::Life;
 use crate::link::Watch;
 use crate::operator::Operator;
 use crate::oracle::{Content, Oracle, Range, decode};
@@ -13,7 +12,7 @@ use crate::setup::EngineSetup;
 use crate::stamp::{self, GRAIN, Operation, Shown};
 use crate::subject::{Admission, Process, take_admissions};
 use crate::trace;
-use block::{Discard, Durability, LinkDown, Result, Stretch, WriteMode};
+use block::{Discard, Durability, Result, Stretch, WriteMode};
 use cache::Changes;
 
 /// Flushes that a process may fail because the one before it was killed (C1). If a flush was in
@@ -198,13 +197,9 @@ impl Book {
         into.append(&mut self.admitted);
     }
 
-    /// Notes the link of a process that begins, if the disk is a server's, its policy, and whether
-    /// the volume may have failed before, because of its link.
-    pub(crate) fn watch_link(&mut self, life: &Life, policy: LinkDown, may_have_failed: bool) {
-        let stall = life.lanes.first().and_then(|(_, stack)| stack.stall());
-        let link = life.link.as_ref();
-        let watch = |link| Watch::new(policy, link, &life.process, stall, may_have_failed);
-        self.link = link.map(watch);
+    /// Notes the link of a process that begins, if the disk is a server's.
+    pub(crate) fn watch_link(&mut self, link: Option<Watch>) {
+        self.link = link;
     }
 
     fn look_at_link(&mut self) {

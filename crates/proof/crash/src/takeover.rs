@@ -56,7 +56,7 @@ impl Run {
         let watched = Watched { memory: &self.arena, table, one_of, random: &mut self.random };
         let life = Life::start(subject, &self.setup, &self.disk, &mut self.world, watched)?;
         if let Some(plan) = self.setup.link {
-            self.book.borrow_mut().watch_link(&life, plan.policy, may_have_failed);
+            self.book.borrow_mut().watch_link(life.watch(plan.policy, may_have_failed));
         }
         self.book.borrow_mut().begin_process(life.process.as_ref());
         let before = std::mem::replace(&mut self.life, life);

@@ -229,6 +229,7 @@ mod tests {
         match admission {
             Admission::Keep => 'K',
             Admission::Skip(SkipReason::NoCopy) => 'N',
+            Admission::Skip(SkipReason::Unsettled) => 'U',
             Admission::Skip(SkipReason::Guard) => 'G',
             Admission::Skip(SkipReason::GuardAll) => 'A',
             Admission::Skip(SkipReason::LongStream) => 'L',
@@ -280,6 +281,14 @@ mod tests {
     }
 
     #[test]
+    fn unsettled_data_is_never_admitted() {
+        for (origin, _) in TABLE.iter().filter(|(origin, _)| *origin != NO_COPY) {
+            let rules = Rules { is_unsettled: true, ..Rules::KEEP };
+            assert_eq!(row(rules, *origin), "UUUU", "{origin:?}");
+        }
+    }
+
+    #[test]
     fn each_reason_has_its_counter() {
         let counted = |reason: SkipReason| {
             let live = LiveCounters::default();
@@ -295,6 +304,7 @@ mod tests {
         assert_eq!(counted(SkipReason::NoSlot), [0, 0, 0, 1]);
         assert_eq!(counted(SkipReason::Mode), [0; 4]);
         assert_eq!(counted(SkipReason::NoCopy), [0; 4]);
+        assert_eq!(counted(SkipReason::Unsettled), [0; 4]);
         assert_eq!(counted(SkipReason::Rest), [0; 4]);
     }
 }

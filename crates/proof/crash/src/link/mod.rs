@@ -8,15 +8,13 @@
 //!
 //! `lane.rs` and this file do what `crates/fronts/nbd/src/client` does: changes and flushes have a
 //! connection each, and a request whose connection has ended is sent again as the fence permits.
-//! `events.rs` cuts connections and restarts the server; `former.rs` is the start of a process
-//! after a kill.
+//! `link_events.rs` cuts connections and restarts the server; `former.rs` is the start of a process
+//! after a kill; `watch.rs` judges errors.
 
-mod events;
 mod former;
 mod lane;
 mod watch;
 
-pub(crate) use events::Events;
 pub(crate) use former::settle_former;
 pub(crate) use lane::LinkLane;
 pub(crate) use watch::Watch;
@@ -39,11 +37,11 @@ pub(crate) const NOTICE_NS: u64 = 21_000_000_000;
 
 /// A process's link to the server of its disk.
 pub(crate) struct Link {
-    disk: Disk,
+    pub(crate) disk: Disk,
     fence: RefCell<Fence>,
-    state: Arc<LinkState>,
+    pub(crate) state: Arc<LinkState>,
     /// Notified when a connection has ended or may be made, and when a change was answered.
-    changed: Event,
+    pub(crate) changed: Event,
     /// The anchor after which the connection of changes was made.
     session: Cell<u32>,
     /// Changes that the fence holds.

@@ -1,8 +1,8 @@
 //! The events of a link: cuts of connections, and restarts of the server.
 
-use super::Link;
 use crate::book::Book;
 use crate::disk::Role;
+use crate::link::{Link, NOTICE_NS};
 use crate::setup::LinkPlan;
 use crate::trace;
 use lane::{Lane, Random};
@@ -107,7 +107,7 @@ impl Events {
         match self.random.below(4) {
             0 | 1 => 0,
             2 => self.random.below(self.latency_ns * 8),
-            _ => self.random.below(super::NOTICE_NS - 1_000_000_000),
+            _ => self.random.below(NOTICE_NS - 1_000_000_000),
         }
     }
 
