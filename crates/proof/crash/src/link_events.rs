@@ -62,7 +62,7 @@ impl Events {
         trace::event(
             [now_ns, u64::from(restarts), down_ns],
             format_args!(
-                "--- {}, {roles:?} cut, for {down_ns} ns",
+                "--- {}, {roles:?} cut at {now_ns} ns, for {down_ns} ns",
                 match restarts {
                     true => "the server restarts",
                     false => "the link fails",
@@ -92,7 +92,7 @@ impl Events {
             }
             state.server().is_away()
         });
-        trace::event([now_ns, 11, 0], format_args!("--- link: {part:?}"));
+        trace::event([now_ns, 11, 0], format_args!("--- link: {part:?} at {now_ns} ns"));
         // The lines keep themselves connected, also without a request.
         if is_away || matches!(part, Later::Notice(_)) {
             link.state.note_lost(now_ns);
