@@ -65,6 +65,11 @@ pub trait Layer: 'static {
         self.lower().held_ns()
     }
 
+    /// See [`Block::may_keep`].
+    fn may_keep(&self, at: Extent) -> bool {
+        self.lower().may_keep(at)
+    }
+
     /// See [`Block::link`].
     fn link(&self) -> Option<&Arc<LinkState>> {
         self.lower().link()
@@ -106,6 +111,10 @@ impl<L: Layer> Block for L {
 
     fn held_ns(&self) -> u64 {
         Layer::held_ns(self)
+    }
+
+    fn may_keep(&self, at: Extent) -> bool {
+        Layer::may_keep(self, at)
     }
 
     fn link(&self) -> Option<&Arc<LinkState>> {

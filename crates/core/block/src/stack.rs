@@ -71,6 +71,12 @@ pub trait Block: 'static {
         0
     }
 
+    /// Whether a cache may keep data that a read of these sectors returns, if the read is sent
+    /// after this call: no change of which the cache has no record can replace it later.
+    fn may_keep(&self, _at: Extent) -> bool {
+        true
+    }
+
     /// The link to the server of the backing, if it has one.
     fn link(&self) -> Option<&Arc<LinkState>> {
         None
@@ -91,6 +97,7 @@ trait Erased {
     fn status(self: Rc<Self>, lane: &Lane, at: Extent) -> Pooled<Result<Vec<Stretch>>>;
     fn stall(&self) -> Option<&Arc<Stall>>;
     fn held_ns(&self) -> u64;
+    fn may_keep(&self, at: Extent) -> bool;
     fn link(&self) -> Option<&Arc<LinkState>>;
 }
 
@@ -130,6 +137,10 @@ impl<B: Block> Erased for B {
 
     fn held_ns(&self) -> u64 {
         Block::held_ns(self)
+    }
+
+    fn may_keep(&self, at: Extent) -> bool {
+        Block::may_keep(self, at)
     }
 
     fn link(&self) -> Option<&Arc<LinkState>> {
@@ -224,6 +235,11 @@ impl Stack {
     /// See [`Block::held_ns`].
     pub fn held_ns(&self) -> u64 {
         self.top.held_ns()
+    }
+
+    /// See [`Block::may_keep`].
+    pub fn may_keep(&self, at: Extent) -> bool {
+        self.top.may_keep(at)
     }
 
     /// See [`Block::link`].

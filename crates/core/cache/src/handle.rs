@@ -1,14 +1,17 @@
 //! A volume's cache as one lane sees it: the state and functions that its requests and its tasks
 //! share.
 
+use crate::BLOCK_SECTORS;
+use crate::admission::Rules;
 use crate::backing::in_flight::RequestKind;
+use crate::blocks::blocks_of;
 use crate::compressed::decoder::Decoder;
 use crate::dirty::level::Level;
 use crate::planted::{Bug, planted};
 use crate::rest_buffers::RestBuffers;
 use crate::shared::Shared;
 use alloc::sync::Arc;
-use block::{Error, Request, Result, Stack};
+use block::{Error, Extent, Request, Result, Stack};
 use core::cell::Cell;
 use lane::atomic::Ordering;
 use lane::{Event, Lane};
@@ -81,6 +84,15 @@ impl Handle {
 
 /// Requests to the backing.
 impl Handle {
+    /// Returns the rules for data that will be read from the blocks of these sectors.
+    pub(crate) fn rules_of_read(&self, at: &Extent) -> Rules {
+        let (first, blocks) = blocks_of(at);
+        let sectors = u64::from(BLOCK_SECTORS);
+        let all = Extent::new(first * sectors, blocks * BLOCK_SECTORS);
+        let is_unsettled = !self.below.may_keep(all);
+        Rules { is_unsettled, ..self.shared.bypass.rules(self.shared.settings.write()) }
+    }
+
     /// Sends a change or a flush to the backing and waits for its answer, under the watchdog.
     /// Counts an error.
     pub(crate) async fn send_below(&self, request: Request) -> Result {

@@ -113,6 +113,8 @@ pub enum Bug {
     StallLostLink,
     /// C8: a request that is unanswered while the link is lost shortly has no new time afterwards.
     CountAcrossReturn,
+    /// C8: with `serve-clean`, memory absorbs changes while the link is down.
+    AbsorbWithoutLink,
     /// C8: an error of the backing is not counted for a write-through.
     UncountedPass,
     /// C8: a write that bypasses the whole cache counts as data that can be written again.
@@ -217,7 +219,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every planted bug.
-    pub const ALL: [Bug; 97] = [
+    pub const ALL: [Bug; 98] = [
         Bug::AckBeforeFlush,
         Bug::ForgetSentFlush,
         Bug::ForgetHeldCopies,
@@ -268,6 +270,7 @@ impl Bug {
         Bug::AnswerReadaheadError,
         Bug::StallLostLink,
         Bug::CountAcrossReturn,
+        Bug::AbsorbWithoutLink,
         Bug::UncountedPass,
         Bug::DirectUnkept,
         Bug::KeepCompressed,

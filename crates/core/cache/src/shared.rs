@@ -237,6 +237,11 @@ impl Shared {
         self.backing.health.has_failed()
     }
 
+    /// Whether all changes get errors, because the link to the backing is down (C8).
+    pub fn refuses_changes(&self) -> bool {
+        self.backing.refuses_changes()
+    }
+
     /// The number of times the failed state was cleared. If two checks of a failed volume return
     /// the same number, the volume was failed all the time between them, and nothing was written to
     /// it.

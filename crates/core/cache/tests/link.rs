@@ -15,6 +15,8 @@ const GRAIN: u32 = 16;
 const SECTORS: u64 = 64 * 8;
 const RETRY_NS: u64 = 4_000_000;
 const TICK_NS: u64 = 10_000;
+/// The part of the export that may be unsettled, from its start.
+const UNSETTLED_SECTORS: u64 = 16;
 
 /// A server behind a link. Requests that it has not answered when the link is lost are sent again.
 #[derive(Clone)]
@@ -29,6 +31,8 @@ struct Remote {
     reports_at_once: Rc<Cell<bool>>,
     /// Whether it answers nothing, although the link is up.
     hangs: Rc<Cell<bool>>,
+    /// Whether a change of an earlier process may replace its data.
+    is_unsettled: Rc<Cell<bool>>,
 }
 
 impl Block for Remote {
@@ -58,6 +62,10 @@ impl Block for Remote {
 
     fn held_ns(&self) -> u64 {
         self.link.held_ns()
+    }
+
+    fn may_keep(&self, at: Extent) -> bool {
+        !self.is_unsettled.get() || at.first >= UNSETTLED_SECTORS
     }
 
     fn link(&self) -> Option<&Arc<LinkState>> {
@@ -109,6 +117,7 @@ fn scene(link_down: LinkDown) -> Scene {
         has_lost: Rc::default(),
         reports_at_once: Rc::default(),
         hangs: Rc::default(),
+        is_unsettled: Rc::default(),
     };
     let memory = Arc::new(Memory::heap(Arena::bytes(&geometry, GRAIN)));
     let shared = Shared::new(&limits, geometry, settings, 7, memory).expect("mine");
@@ -391,4 +400,27 @@ fn a_drain_ends_after_retry_time_although_clients_wait_and_its_data_stays() {
     let cache = scene.cache.clone();
     assert_eq!(scene.wait(async move { cache.drain().await }), Ok(()));
     assert_eq!(scene.on_backing(3), 5);
+}
+
+/// A read from inside a block checks the whole block, because the rest may be fetched as well.
+#[test]
+fn data_that_an_unanswered_change_may_replace_is_not_kept() {
+    let mut scene = scene(LinkDown::Wait);
+    let mut read = |first: u64, is_unsettled: bool| {
+        scene.backing.is_unsettled.set(is_unsettled);
+        let (stack, into) = (scene.stack.clone(), Buf::new(1, GRAIN));
+        let at = Extent::new(first, 1);
+        let result = scene.wait(async move {
+            match stack.try_now(&Request::Read { at, into: into.clone() }) {
+                Some(result) => result,
+                None => stack.run(Request::Read { at, into }).await,
+            }
+        });
+        assert_eq!(result, Ok(()));
+        let counters = scene.cache.shared().counters(0);
+        (counters.read_hits, counters.read_misses)
+    };
+    assert_eq!([read(15, true), read(15, true)], [(0, 1), (0, 2)]);
+    assert_eq!([read(16, true), read(16, true)], [(0, 3), (1, 3)], "beside it");
+    assert_eq!([read(15, false), read(15, false)], [(1, 4), (2, 4)], "after a flush");
 }

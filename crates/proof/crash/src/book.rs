@@ -2,8 +2,9 @@
 //! judged immediately.
 
 use crate::device::Disk;
-use crate::disk::{NEVER, State};
+use crate::disk::NEVER;
 use crate::finding::Finding;
+use crate::link::Watch;
 use crate::operator::Operator;
 use crate::oracle::{Content, Oracle, Range, decode};
 use crate::pending::{Kind, Pending};
@@ -11,7 +12,7 @@ use crate::setup::EngineSetup;
 use crate::stamp::{self, GRAIN, Operation, Shown};
 use crate::subject::{Admission, Process, take_admissions};
 use crate::trace;
-use block::{Discard, Durability, LinkDown, Result, Stretch, WriteMode};
+use block::{Discard, Durability, Result, Stretch, WriteMode};
 use cache::Changes;
 
 /// Flushes that a process may fail because the one before it was killed (C1). If a flush was in
@@ -59,14 +60,10 @@ pub(crate) struct Book {
     /// Clients that have not finished.
     pub(crate) clients: u32,
     pub(crate) doubt: Doubt,
-    /// The policy of the process for a link that is down. None: the disk is one of this machine.
-    link_down: Option<LinkDown>,
+    /// The link of the process. None: the disk is one of this machine.
+    link: Option<Watch>,
     /// When the server has restarted last.
     restarted: u32,
-    /// Losses of the server's that a flush has reported.
-    losses: u32,
-    /// Whether such a flush may have failed the volume: something was lost that no memory holds.
-    was_lost: bool,
     /// The flush that is about to be answered with doubt.
     doubted: Operation,
     /// The first promise that was broken.
@@ -101,10 +98,8 @@ impl Book {
             answers: 0,
             clients: 0,
             doubt: Doubt::default(),
-            link_down: None,
+            link: None,
             restarted: 0,
-            losses: 0,
-            was_lost: false,
             doubted: 0,
             finding: None,
         }
@@ -124,7 +119,6 @@ impl Book {
     /// `in_flush`: the killed one had sent the disk a flush.
     pub(crate) fn record_takeover(&mut self, engine: &EngineSetup, in_flush: bool) {
         self.doubt = self.doubt_after(in_flush, engine.durability);
-        self.was_lost = self.may_fail_after_kill();
         self.oracle = self.disk.with(|disk| self.oracle.after_kill(disk, &[]));
         self.oracle.begin_process(engine.durability);
         self.operator = Operator::new(engine);
@@ -147,7 +141,7 @@ impl Book {
     pub(crate) fn begin_process(&mut self, process: &dyn Process) {
         self.dirty_blocks = process.dirty_blocks();
         self.operator.holds(self.dirty_blocks);
-        let is_reported = process.is_in_doubt() || self.link_down.is_some() && process.has_failed();
+        let is_reported = process.is_in_doubt() || self.link.is_some() && process.has_failed();
         self.oracle.is_taken_over(self.doubt.may, is_reported);
         self.check_order(process);
     }
@@ -198,15 +192,20 @@ impl Book {
     /// last call.
     pub(crate) fn note_admissions(&mut self, into: &mut Vec<Operation>) {
         self.collect_admissions();
-        self.note_losses();
+        self.look_at_link();
         into.clear();
         into.append(&mut self.admitted);
     }
 
-    /// Notes that the disk is a server's, the policy of the process, and whether the volume may
-    /// have failed before, because of its link.
-    pub(crate) fn has_link(&mut self, policy: LinkDown, may_have_failed: bool) {
-        (self.link_down, self.was_lost) = (Some(policy), may_have_failed);
+    /// Notes the link of a process that begins, if the disk is a server's.
+    pub(crate) fn watch_link(&mut self, link: Option<Watch>) {
+        self.link = link;
+    }
+
+    fn look_at_link(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.look(&self.oracle, &self.disk);
+        }
     }
 
     /// Notes that the server has restarted.
@@ -216,41 +215,14 @@ impl Book {
         self.restarted = self.oracle.clock;
     }
 
-    /// Notes the losses that flushes have reported. "Where no memory holds such changes, the volume
-    /// fails under each policy, because a flush could not report the truth otherwise." (C8) "Before
-    /// the first good flush of a process, a loss may be one of changes that an earlier process has
-    /// written through" (docs/design/stack.md).
-    ///
-    /// The process judges a loss later than it is reported. A change that it has sent until then,
-    /// without a copy, may fail the volume too. So these count until a flush succeeds.
-    fn note_losses(&mut self) {
-        let (losses, is_mended, flushed) = self.disk.with(|disk| {
-            let server = disk.server.as_ref();
-            let losses = server.map_or(0, |server| server.losses);
-            (losses, server.is_none_or(|server| server.has_flushed), disk.flushed)
-        });
-        if losses != self.losses || losses > 0 && !is_mended {
-            self.losses = losses;
-            self.was_lost |= !flushed || self.oracle.has_loose();
-        }
-    }
-
-    /// Whether an error of the link may be the cause of an error: under `wait` it never is.
-    fn is_link_excuse(&self) -> bool {
-        self.was_lost || self.is_excused_by_policy()
-    }
-
-    /// Whether the volume of the next process may have failed because of the link: "A failed flush
-    /// whose loss is not mended yet outlives the process as well." (C8)
+    /// Whether the volume of the next process may have failed because of the link.
     pub(crate) fn may_fail_after_kill(&self) -> bool {
-        let has_unmended =
-            |disk: &mut State| disk.server.as_ref().is_some_and(|server| server.has_unmended);
-        self.is_link_excuse() || self.disk.with(has_unmended)
+        self.link.as_ref().is_some_and(Watch::may_fail_after_kill)
     }
 
     /// Whether the volume may have failed without an error of the disk.
     pub(crate) fn may_have_failed(&self) -> bool {
-        self.doubt.may_fail || self.is_link_excuse()
+        self.doubt.may_fail || self.link.as_ref().is_some_and(Watch::may_have_failed)
     }
 
     fn collect_admissions(&mut self) {
@@ -349,7 +321,8 @@ impl Book {
             [u64::from(operation), kind as u64, u64::from(range.0) << 32 | u64::from(range.1)],
             format_args!("{sent}: {operation} {kind:?} {}+{}", range.0, range.1),
         );
-        let pending = Pending { operation, kind, range, sent, overlaps_dirty };
+        let refusal = self.link.as_ref().filter(|_| content.is_some()).and_then(Watch::refusal);
+        let pending = Pending { operation, kind, range, sent, overlaps_dirty, refusal };
         self.open.push(pending);
         pending
     }
@@ -371,7 +344,7 @@ impl Book {
     /// Notes the answer; `stamps` is the result of a read.
     pub(crate) fn record_answer(&mut self, pending: &Pending, result: Result, stamps: &[u8]) {
         self.collect_admissions();
-        self.note_losses();
+        self.look_at_link();
         self.answers += 1;
         let Pending { operation, kind, range, sent, .. } = *pending;
         self.open.retain(|open| open.operation != operation);
@@ -395,13 +368,23 @@ impl Book {
                     self.report(finding);
                 }
             }
-            Kind::Flush if good => self.oracle.record_flush_answer(sent),
+            Kind::Flush if good => {
+                if let Some(link) = &mut self.link
+                    && self.oracle.durability() == Durability::Flush
+                {
+                    link.note_flush(sent);
+                }
+                self.oracle.record_flush_answer(sent);
+            }
             Kind::Read | Kind::Flush | Kind::Status => _ = self.oracle.tick(),
             _ => {
                 let fua = matches!(kind, Kind::WriteFua | Kind::ZeroFua);
                 self.oracle.record_change_answer(operation, range, good, fua, sent);
                 self.padding(range).for_each(|padding| self.oracle.end_padding(padding));
             }
+        }
+        if result.is_ok() {
+            self.check_refused(pending);
         }
         match result {
             Ok(()) if overlaps_dirty => {}
@@ -413,12 +396,14 @@ impl Book {
     /// Checks C8: an error has a cause below.
     fn check_error(&mut self, pending: &Pending, result: Result) {
         let is_excused = self.doubt.may_fail && pending.kind != Kind::Read;
-        let is_excused = is_excused || self.is_excused_by_link(pending.kind);
-        if pending.operation == self.doubted || is_excused {
+        let is_excused = is_excused || self.link.as_ref().is_some_and(|link| link.excuses(pending));
+        let is_hit = pending.kind == Kind::Read && self.is_held_in_memory(pending);
+        if pending.operation == self.doubted || is_excused && !is_hit {
             return;
         }
         let [reads, writes, flushes] = self.disk.with(|disk| disk.errors);
         let excused = match pending.kind {
+            Kind::Read if is_hit => false,
             // Failed reads of other clients, or read ahead of this one, are no cause of its error.
             Kind::Read => {
                 let blocks = self.blocks(pending.range);
@@ -439,16 +424,37 @@ impl Book {
         }
     }
 
-    /// Whether the link may be the cause of an error. A read fails by no loss of changes.
-    fn is_excused_by_link(&self, kind: Kind) -> bool {
-        let is_read = matches!(kind, Kind::Read | Kind::Status);
-        self.is_excused_by_policy() || self.was_lost && !is_read
+    /// Checks C8: "each change gets EIO immediately, also if memory could absorb it", while the
+    /// link is down.
+    fn check_refused(&mut self, pending: &Pending) {
+        let refusal = self.link.as_ref().and_then(Watch::refusal);
+        if pending.refusal.is_some() && pending.refusal == refusal {
+            let text = format!(
+                "operation {} ({:?}) succeeded while the link was down and changes are refused",
+                pending.operation, pending.kind
+            );
+            self.report(Finding::new("C8", text));
+        }
     }
 
-    /// Whether the policy is not to wait for the link. A watchdog may then fire early in the
-    /// laboratory, where time can pass while all tasks are ready.
-    fn is_excused_by_policy(&self) -> bool {
-        self.link_down.is_some_and(|policy| policy != LinkDown::Wait)
+    /// Whether memory must have all that a read returns: in each of its sectors, the only contents
+    /// that a read may show were buffered before it was sent, and the disk does not have them for
+    /// good.
+    fn is_held_in_memory(&self, pending: &Pending) -> bool {
+        let (first, count) = self.blocks(pending.range);
+        self.disk.with(|disk| {
+            (first..first + count).all(|sector| {
+                let mut alive = self.oracle.sectors[sector as usize]
+                    .iter()
+                    .filter(|version| version.dead == NEVER || version.dead > pending.sent);
+                let (Some(version), None) = (alive.next(), alive.next()) else { return false };
+                let is_kept = version.is_held() && !version.excused && !version.lost;
+                let is_durable = decode(disk.sector(sector).1, sector)
+                    .is_ok_and(|durable| version.shows(durable));
+                let is_stamp = version.content == Content::Stamp;
+                is_kept && is_stamp && version.answered < pending.sent && !is_durable
+            })
+        })
     }
 
     /// Returns since when writes must have reached the disk when they are answered, and by which
@@ -602,8 +608,9 @@ impl Book {
     /// Notes that the error of the failed volume has been cleared. Over a link, a process may have
     /// found the loss at its start.
     pub(crate) fn record_error_clearing(&mut self) {
-        let is_found = self.link_down.is_some() && self.doubt.may_fail;
-        if self.disk.with(|disk| disk.errors[2]) > 0 || self.losses > 0 || is_found {
+        let is_found = self.link.is_some() && self.doubt.may_fail;
+        let is_reported = self.link.as_ref().is_some_and(Watch::has_reported);
+        if self.disk.with(|disk| disk.errors[2]) > 0 || is_reported || is_found {
             self.oracle.record_error_clearing();
         }
         let now = self.oracle.clock;

@@ -235,6 +235,10 @@ impl Process for Running {
         self.shared.has_failed()
     }
 
+    fn refuses_changes(&self) -> bool {
+        self.shared.refuses_changes()
+    }
+
     fn is_in_doubt(&self) -> bool {
         self.shared.is_in_doubt()
     }

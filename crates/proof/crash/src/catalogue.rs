@@ -16,7 +16,7 @@ pub struct Bug {
 /// Bugs that few histories show, each with the number of the first one from the laboratory's own
 /// base that did when it was looked for last. A change of the engine may move it: then a hunt from
 /// there takes longer, and still has to find it.
-const RARE: [(&str, u64); 29] = [
+const RARE: [(&str, u64); 30] = [
     ("ForgetDurable", 14156),
     ("DirectBesideFetch", 10122),
     ("RangesLast", 8225),
@@ -40,6 +40,7 @@ const RARE: [(&str, u64); 29] = [
     ("OverlapFlushes", 291),
     ("KeepOvertaken", 258),
     ("WidenLastBlock", 239),
+    ("AbsorbWithoutLink", 211),
     ("ForgetOrder", 207),
     ("SwitchWithoutDrain", 206),
     ("DirectOverCopy", 175),
@@ -68,12 +69,24 @@ pub fn honest_over_link() -> Box<dyn Subject> {
     Box::new(Engine { over_link: true, ..HONEST })
 }
 
+/// A bug for which no hunt looks, because hardly any history of the engine shows it:
+/// `tests/engine.rs` has the seeds of two, and `tests/export` finds it.
+const NOT_HUNTED: &str = "KeepUnanswered";
+
+/// Returns every planted bug for which a hunt looks.
+pub fn bugs() -> Vec<Bug> {
+    all().into_iter().filter(|bug| bug.name != NOT_HUNTED).collect()
+}
+
 /// Returns every planted bug: those inside the engine, in the layers on top of it and in the fence
 /// of its link, and the lying layers.
-pub fn bugs() -> Vec<Bug> {
+fn all() -> Vec<Bug> {
     let subject = |name: String, engine: Engine| Bug { name, subject: Box::new(engine) };
     let inside = EngineBug::ALL.iter().map(|&bug| {
-        let over_link = matches!(bug, EngineBug::StallLostLink | EngineBug::CountAcrossReturn);
+        let over_link = matches!(
+            bug,
+            EngineBug::StallLostLink | EngineBug::CountAcrossReturn | EngineBug::AbsorbWithoutLink
+        );
         subject(format!("{bug:?}"), Engine { bug: Some(bug), over_link, ..HONEST })
     });
     let above = layers::planted::Bug::ALL
@@ -93,7 +106,7 @@ pub fn by_name(name: &str) -> Option<Box<dyn Subject>> {
     if name == "Bare" {
         return Some(Box::new(Bare));
     }
-    bugs().into_iter().find(|bug| bug.name == name).map(|bug| bug.subject)
+    all().into_iter().find(|bug| bug.name == name).map(|bug| bug.subject)
 }
 
 #[cfg(test)]

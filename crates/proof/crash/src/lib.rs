@@ -44,6 +44,7 @@ mod laboratory;
 mod liars;
 mod life;
 mod link;
+mod link_events;
 mod midway;
 mod model;
 mod operator;

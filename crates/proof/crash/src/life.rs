@@ -3,11 +3,11 @@
 
 use crate::device::Disk;
 use crate::finding::Finding;
-use crate::link::{Link, LinkLane};
+use crate::link::{Link, LinkLane, Watch};
 use crate::midway;
 use crate::setup::Setup;
 use crate::subject::{Process, Subject};
-use block::{Memory, Stack};
+use block::{LinkDown, Memory, Stack};
 use lane::{Lane, Random, World};
 use layers::{Sampler, Top, TopShared};
 use std::cell::Cell;
@@ -66,6 +66,14 @@ impl Life {
         };
         let lanes = (0..setup.lanes).map(attach).collect();
         Ok(Life { process, lanes, alive: Rc::new(Cell::new(true)), link })
+    }
+
+    /// Returns its link for the book, if it has one. `may_have_failed`: whether the volume may have
+    /// failed before, because of its link.
+    pub(crate) fn watch(&self, policy: LinkDown, may_have_failed: bool) -> Option<Watch> {
+        let stall = self.lanes.first().and_then(|(_, stack)| stack.stall());
+        let link = self.link.as_ref()?;
+        Some(Watch::new(policy, link, &self.process, stall, may_have_failed))
     }
 
     /// Kills it: its pending work is lost.

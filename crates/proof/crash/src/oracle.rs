@@ -291,20 +291,6 @@ impl Oracle {
         }
     }
 
-    /// Whether memory may show other contents of a sector than the disk has, after a flush: "memory
-    /// may keep what was read" (C15), if the server has lost it, or has executed a change of a
-    /// killed process since.
-    pub(crate) fn may_differ(&self, sector: u32, shown: &[u8], durable: &[u8]) -> bool {
-        let is_unanswered = |stamp, was_so: fn(&Version) -> bool| {
-            let Ok(operation) = stamp::decode(stamp, sector) else { return false };
-            let versions = self.sectors[sector as usize].iter();
-            let mut named = versions.filter(|version| version.shows(operation));
-            named.clone().any(was_so) && named.all(|version| version.answered == NEVER)
-        };
-        is_unanswered(shown, |version| version.is_dropped_by_server)
-            || is_unanswered(durable, |version| version.is_late)
-    }
-
     /// Whether a failed flush may have lost a change that no buffer holds.
     pub(crate) fn has_loose(&self) -> bool {
         self.sectors.iter().any(|versions| is_loose(versions))

@@ -27,4 +27,6 @@ pub(crate) struct Pending {
     pub(crate) sent: u32,
     /// Whether its blocks held buffered data that was not durable yet: it may be absorbed (C12).
     pub(crate) overlaps_dirty: bool,
+    /// The time for which all changes were refused, if it was sent in one: its number.
+    pub(crate) refusal: Option<u64>,
 }

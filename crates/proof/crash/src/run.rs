@@ -8,7 +8,7 @@ use crate::device::Disk;
 use crate::disk::State;
 use crate::finding::Finding;
 use crate::life::{Life, Watched};
-use crate::link::Events;
+use crate::link_events::Events;
 use crate::midway;
 use crate::oracle::{Oracle, Version};
 use crate::pending::Pending;
@@ -85,7 +85,7 @@ impl Run {
         let mut book = Book::new(from.oracle, disk.clone(), from.next, &setup.engine);
         book.doubt = from.doubt;
         if let Some(plan) = setup.link {
-            book.has_link(plan.policy, from.may_have_failed);
+            book.watch_link(life.watch(plan.policy, from.may_have_failed));
         }
         disk.with(|disk| disk.exclusive = life.process.orders_changes());
         if life.process.buffers() {

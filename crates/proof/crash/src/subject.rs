@@ -187,6 +187,11 @@ pub trait Process {
         false
     }
 
+    /// Whether it refuses all changes because the link to its disk is down (C8).
+    fn refuses_changes(&self) -> bool {
+        false
+    }
+
     /// Whether it lets the first flush of every client fail, for what an earlier process may have
     /// lost (C1).
     fn is_in_doubt(&self) -> bool {

@@ -48,12 +48,16 @@ impl Run {
         self.start_on_cut(subject)?;
         self.setup.vary_restart(&mut self.random);
         self.disk = self.disk.with_size_of(&self.setup.model);
+        let may_have_failed = self.book.borrow().may_fail_after_kill();
         let is_lost = self.settle_former(subject);
         self.book.borrow_mut().record_takeover(&self.setup.engine, in_flush || is_lost);
         let one_of = self.setup.limits.midway_one_of;
         let table = self.table.as_ref();
         let watched = Watched { memory: &self.arena, table, one_of, random: &mut self.random };
         let life = Life::start(subject, &self.setup, &self.disk, &mut self.world, watched)?;
+        if let Some(plan) = self.setup.link {
+            self.book.borrow_mut().watch_link(life.watch(plan.policy, may_have_failed));
+        }
         self.book.borrow_mut().begin_process(life.process.as_ref());
         let before = std::mem::replace(&mut self.life, life);
         if !subject.waits_for_owner() {

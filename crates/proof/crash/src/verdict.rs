@@ -257,7 +257,6 @@ impl Oracle {
             for version in versions {
                 // A server may still execute it, before all that is sent later (C15).
                 let is_late = late.iter().any(|&late| version.shows(late));
-                version.is_late |= is_late;
                 match is_late && version.answered == NEVER {
                     true => version.refused = version.refused.min(now),
                     false => version.settled = version.settled.min(now),
@@ -400,24 +399,6 @@ mod tests {
         let mut versions = [acknowledged, lost, later];
         note_excused_lost(&mut versions, 20);
         assert_eq!(versions.map(|version| version.lost), [false; 3], "no report excuses them");
-    }
-
-    #[test]
-    fn memory_and_disk_differ_after_a_flush_only_by_changes_that_were_never_answered() {
-        let mut unanswered = Version::new(10, Content::Stamp, 10);
-        let may_differ = |version: Version, shown: Operation, durable: Operation| {
-            let mut oracle = Oracle::new(1, 1);
-            oracle.sectors[0].push(version);
-            let [shown, durable] = [shown, durable].map(|operation| stamp::encode(operation, 0));
-            oracle.may_differ(0, &shown, &durable)
-        };
-        assert!(!may_differ(unanswered, 10, INITIAL) && !may_differ(unanswered, INITIAL, 10));
-        unanswered.is_dropped_by_server = true;
-        assert!(may_differ(unanswered, 10, INITIAL) && !may_differ(unanswered, INITIAL, 10));
-        unanswered.is_late = true;
-        assert!(may_differ(unanswered, INITIAL, 10), "the server executed it after a read");
-        let answered = Version { answered: 20, ..unanswered };
-        assert!(!may_differ(answered, 10, INITIAL) && !may_differ(answered, INITIAL, 10));
     }
 
     #[test]

@@ -53,8 +53,6 @@ pub(crate) struct Version {
     pub(crate) excused: bool,
     /// Whether a restart of the server has dropped it before it was answered with success.
     pub(crate) is_dropped_by_server: bool,
-    /// Whether the server could still execute it when its process had ended, unanswered.
-    pub(crate) is_late: bool,
     /// Answered with an error at this tick: if it has an effect, it comes before changes sent
     /// later.
     pub(crate) refused: u32,
@@ -88,7 +86,6 @@ impl Version {
             lost: false,
             excused: false,
             is_dropped_by_server: false,
-            is_late: false,
             refused: NEVER,
             dropped: false,
             void: false,

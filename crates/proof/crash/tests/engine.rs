@@ -94,7 +94,8 @@ fn no_volume_fails_that_waits_for_its_link_and_holds_what_was_lost() {
 }
 
 /// A server had lost a change without an answer, or with one that a report excuses, or had executed
-/// a killed process's change after a read: memory showed other contents than the disk.
+/// a killed process's change after a read. Memory kept such reads once, and showed other contents
+/// than the disk.
 #[test]
 fn a_server_may_lose_changes_that_were_not_promised() {
     // The operator has cleared the error, and a good flush had followed the one that failed.
@@ -105,6 +106,19 @@ fn a_server_may_lose_changes_that_were_not_promised() {
         let failure = history(honest_over_link().as_ref(), seed, Scale::Swarm, false).failure;
         assert!(failure.is_none(), "seed {seed:#x}");
     }
+    let bug = crash::by_name("KeepUnanswered").expect("a name from the list");
+    for seed in [unanswered[0], unanswered[2]] {
+        assert!(history(bug.as_ref(), seed, Scale::Swarm, false).failure.is_some());
+    }
+}
+
+/// With `serve-clean`, memory had room for a change, and the link was down.
+#[test]
+fn no_change_succeeds_that_the_policy_refuses() {
+    let seed = 0x94ce_5b24_3bfa_4cb3;
+    assert!(history(honest_over_link().as_ref(), seed, Scale::Swarm, false).failure.is_none());
+    let bug = crash::by_name("AbsorbWithoutLink").expect("a name from the list");
+    assert!(history(bug.as_ref(), seed, Scale::Swarm, false).failure.is_some());
 }
 
 /// Bugs that show within a few histories; the others need the optimized laboratory.

@@ -30,6 +30,8 @@ pub(crate) enum Admission {
 pub(crate) enum SkipReason {
     /// It is a write-through without a copy.
     NoCopy,
+    /// The backing may replace its data without a change of this process (C15).
+    Unsettled,
     /// The guard bypasses the cache (C12).
     Guard,
     /// The guard bypasses the cache even for blocks that are certain to be read.
@@ -55,13 +57,16 @@ impl SkipReason {
             SkipReason::LongStream => &counters.bypass_sequential,
             SkipReason::Policy => &counters.bypass_not_admitted,
             SkipReason::NoSlot => &counters.bypass_no_slot,
-            SkipReason::Mode | SkipReason::NoCopy | SkipReason::Rest => return,
+            SkipReason::Mode | SkipReason::NoCopy | SkipReason::Rest | SkipReason::Unsettled => {
+                return;
+            }
         }
         .add(1);
     }
 }
 
-/// The rules of the guard and the write mode, which hold for all blocks.
+/// The rules of the guard and the write mode, which hold for all blocks, and that of the backing,
+/// which holds for those of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rules {
     pub(crate) write: WriteMode,
@@ -69,12 +74,18 @@ pub(crate) struct Rules {
     pub(crate) bypasses_reads: bool,
     /// The guard bypasses the cache for blocks that are certain to be read.
     pub(crate) bypasses_sure: bool,
+    /// Data that is read must not be kept (`block::Block::may_keep`).
+    pub(crate) is_unsettled: bool,
 }
 
 impl Rules {
     /// No bypass.
-    pub(crate) const KEEP: Rules =
-        Rules { write: WriteMode::Back, bypasses_reads: false, bypasses_sure: false };
+    pub(crate) const KEEP: Rules = Rules {
+        write: WriteMode::Back,
+        bypasses_reads: false,
+        bypasses_sure: false,
+        is_unsettled: false,
+    };
 }
 
 /// Origin of a block that may be admitted.
@@ -157,6 +168,9 @@ impl Candidate {
         if self.origin == (Origin::WriteThrough { copies: false }) {
             return Admission::Skip(SkipReason::NoCopy);
         }
+        if self.rules.is_unsettled {
+            return Admission::Skip(SkipReason::Unsettled);
+        }
         // Where the mode admits nothing, a bypass saves nothing.
         if let Some(reason) = self.is_bypassed().filter(|_| !keeps_none) {
             return Admission::Skip(reason);
@@ -215,6 +229,7 @@ mod tests {
         match admission {
             Admission::Keep => 'K',
             Admission::Skip(SkipReason::NoCopy) => 'N',
+            Admission::Skip(SkipReason::Unsettled) => 'U',
             Admission::Skip(SkipReason::Guard) => 'G',
             Admission::Skip(SkipReason::GuardAll) => 'A',
             Admission::Skip(SkipReason::LongStream) => 'L',
@@ -253,7 +268,7 @@ mod tests {
             for (number, expected) in expected.into_iter().enumerate() {
                 let (bypasses_reads, bypasses_sure) = (number & 1 != 0, number & 2 != 0);
                 for write in [Back, BackNow, Through, Nothing] {
-                    let rules = Rules { write, bypasses_reads, bypasses_sure };
+                    let rules = Rules { write, bypasses_reads, bypasses_sure, is_unsettled: false };
                     let expected = match (write, origin) {
                         (Nothing, NO_COPY) => "NNNN",
                         (Nothing, _) => "MPLL",
@@ -262,6 +277,14 @@ mod tests {
                     assert_eq!(row(rules, origin), expected, "{origin:?} under {rules:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn unsettled_data_is_never_admitted() {
+        for (origin, _) in TABLE.iter().filter(|(origin, _)| *origin != NO_COPY) {
+            let rules = Rules { is_unsettled: true, ..Rules::KEEP };
+            assert_eq!(row(rules, *origin), "UUUU", "{origin:?}");
         }
     }
 
@@ -281,6 +304,7 @@ mod tests {
         assert_eq!(counted(SkipReason::NoSlot), [0, 0, 0, 1]);
         assert_eq!(counted(SkipReason::Mode), [0; 4]);
         assert_eq!(counted(SkipReason::NoCopy), [0; 4]);
+        assert_eq!(counted(SkipReason::Unsettled), [0; 4]);
         assert_eq!(counted(SkipReason::Rest), [0; 4]);
     }
 }

@@ -141,7 +141,12 @@ impl Bypass {
     #[inline]
     pub(crate) fn rules(&self, write: WriteMode) -> Rules {
         let bypassed = self.bypassed.load(Ordering::Relaxed);
-        Rules { write, bypasses_reads: bypassed & READS != 0, bypasses_sure: bypassed & SURE != 0 }
+        Rules {
+            write,
+            bypasses_reads: bypassed & READS != 0,
+            bypasses_sure: bypassed & SURE != 0,
+            is_unsettled: false,
+        }
     }
 
     /// Whether a write that begins with this block bypasses the cache. Not while a write-through

@@ -67,7 +67,7 @@ impl Handle {
         loop {
             self.lane.turn().await;
             let seen = entry.changed.seen();
-            let rules = self.shared.bypass.rules(self.shared.settings.write());
+            let rules = self.rules_of_read(&at);
             let look =
                 entry.shard.with(|shard| shard.look(rules, reader, rests.as_ref(), &at, into));
             if reader != Reader::Observer {

@@ -157,7 +157,7 @@ impl Handle {
         let backing = &self.shared.backing;
         match () {
             () if backing.health.has_failed() => Some(FAILED),
-            () if backing.refuses_changes() => Some(NO_LINK),
+            () if backing.refuses_changes() && !planted(Bug::AbsorbWithoutLink) => Some(NO_LINK),
             () => None,
         }
     }

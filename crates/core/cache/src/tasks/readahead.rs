@@ -170,13 +170,12 @@ impl Handle {
     }
 
     fn begin_ahead(&self, entry: &ShardEntry, part: &Extent, of: AheadOf) -> Begin {
-        let shared = &self.shared;
-        let rules = shared.bypass.rules(shared.settings.write());
+        let rules = self.rules_of_read(part);
         let may = match of {
             AheadOf::Stream { .. } => {
                 Candidate::new(rules, Origin::Ahead).is_admitted() && self.may_read_ahead()
             }
-            AheadOf::List(_) => self.may_read_list(),
+            AheadOf::List(_) => !rules.is_unsettled && self.may_read_list(),
         };
         if !may {
             return Begin::Nothing;

@@ -235,7 +235,8 @@ impl<D: Dial> Changes<D> {
     }
 
     fn flush_begins(&self) -> Result<FlushMark> {
-        self.writing.fence(Fence::flush_begins).map_err(|Lost| LOST)
+        let now_ns = self.lane.now();
+        self.writing.fence(|fence| fence.flush_begins(now_ns)).map_err(|Lost| LOST)
     }
 
     /// Handles the end of a connection of changes, once.

@@ -8,7 +8,6 @@ use super::Writing;
 use super::checks::{Checks, send_all};
 use super::remote::TAG_SHIFT;
 use crate::codec::*;
-use crate::fence::Fence;
 use lane::Lane;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -99,7 +98,7 @@ pub async fn read_answers(lane: &Lane, socket: &OwnedFd, writing: &Writing) {
 /// has lost nothing, and all answered changes are durable. Answers to flushes of the earlier
 /// process may still come, so the connection must not be used any more.
 pub async fn flush_again(lane: &Lane, socket: &OwnedFd, writing: &Writing) {
-    let mark = writing.fence(|fence| Fence::mark(fence));
+    let mark = writing.fence(|fence| fence.mark(lane.now()));
     if is_flushed(lane, socket).await.unwrap_or(false) {
         // A loss that was noted before stays noted.
         let _ = writing.fence(|fence| fence.flush_ends(mark, true));

@@ -159,6 +159,10 @@ impl<D: Dial> Block for Link<D> {
         held_ns.saturating_add(self.shared.state().held_ns())
     }
 
+    fn may_keep(&self, at: Extent) -> bool {
+        self.shared.writing().is_none_or(|writing| writing.peek(|fence| fence.may_keep(at)))
+    }
+
     fn link(&self) -> Option<&Arc<LinkState>> {
         Some(self.shared.state())
     }

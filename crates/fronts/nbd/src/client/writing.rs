@@ -2,6 +2,7 @@
 
 use super::Agreed;
 use super::ferry::Ferry;
+use super::remote_limits::limits;
 use super::waits::{WaitReport, Waiting, Waits};
 use crate::fence::{Fence, SETTLE_NS};
 use lane::{Event, Lock};
@@ -28,7 +29,10 @@ impl fmt::Debug for Writing {
 
 impl Writing {
     /// Creates the state of an export, whose server agrees to this without structured replies.
-    pub fn new(fence: Fence, agreed: Agreed) -> Arc<Writing> {
+    pub fn new(mut fence: Fence, agreed: Agreed) -> Arc<Writing> {
+        if !limits(&agreed).flush_needed {
+            fence.needs_no_flush();
+        }
         Arc::new(Writing {
             fence: Lock::new(fence),
             agreed,

@@ -8,13 +8,18 @@
 //!   free --begin--> sent --answered--> free
 //!                     | the connection has ended
 //!                     v
-//!                  fenced --settle time--> free
+//!                  fenced --settle time--> settled --good flush--> free
 //! ```
 //!
 //! The request itself is sent again, with the same bytes, on another connection: whenever the
 //! server executes the old copy, it writes those bytes. Other changes of the range are held until
 //! the old copy cannot be executed any more: its answer has come after all, or [`SETTLE_NS`] have
 //! passed (premise 5 of SEMANTICS.md).
+//!
+//! A change that was never answered may have been executed, and a server that restarts may lose it
+//! without a sign. So its entry stays after the settle time, and no cache may keep data that was
+//! read in its range ([`Fence::may_keep`]), until a flush that began afterwards has succeeded: the
+//! contents that the server shows from then on are durable.
 //!
 //! Flushes have a connection of their own, the *anchor*, which is made before the connection of
 //! changes. A *session* is the life of an anchor. As long as the anchor answers, the server was not
@@ -33,6 +38,7 @@ pub use table::{Export, TABLE_BYTES};
 
 use block::{Extent, Memory};
 use planted::{Bug, planted};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use table::{Entry, Field, SLOTS, State, Table};
 
@@ -41,6 +47,9 @@ use table::{Entry, Field, SLOTS, State, Table};
 pub const SETTLE_NS: u64 = 30_000_000_000;
 /// Maximum number of changes that are sent and not answered.
 pub const SENT_MAX: usize = 64;
+/// Instead of the number of a request: the entry only holds changes. Its request was answered on
+/// another connection, or there is none.
+const ANSWERED: u64 = u64::MAX;
 
 /// Result of [`Fence::begin`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +87,8 @@ pub struct FlushMark {
     answered: u64,
     losses: u64,
     session: u64,
+    /// The number of the last entry that had settled.
+    settled: u64,
 }
 
 /// Answered changes were lost, or may have been: the flush must fail. Later flushes do not fail for
@@ -90,11 +101,16 @@ pub struct Fence {
     table: Table,
     /// The copy in each slot; 0: of an earlier process, or none.
     copies: Vec<u64>,
-    /// The request in each slot; 0: of an earlier process, or none.
+    /// The request in each slot; 0: of an earlier process, or none; or [`ANSWERED`].
     requests: Vec<u64>,
     free: Vec<usize>,
     /// The slots of fences.
     fenced: Vec<usize>,
+    /// The slots that wait for a flush after the settle time, each with a number that grows.
+    settled: VecDeque<(u64, usize)>,
+    settled_count: u64,
+    /// Whether executed changes need a flush to be durable.
+    needs_flush: bool,
     sent: usize,
     copies_begun: u64,
     requests_begun: u64,
@@ -137,12 +153,20 @@ impl Fence {
             requests: vec![0; SLOTS],
             free: Vec::with_capacity(SLOTS),
             fenced: Vec::with_capacity(SLOTS),
+            settled: VecDeque::with_capacity(SLOTS),
+            settled_count: 0,
+            needs_flush: true,
             sent: 0,
             copies_begun: 0,
             requests_begun: 0,
             session: 0,
             late: None,
         }
+    }
+
+    /// Notes that executed changes of this export are durable without a flush.
+    pub fn needs_no_flush(&mut self) {
+        self.needs_flush = false;
     }
 
     /// Returns the number of a new request, for [`Fence::begin`].
@@ -163,7 +187,7 @@ impl Fence {
         if self.sent == SENT_MAX {
             return Begin::Full;
         }
-        let Some(slot) = self.free.pop() else {
+        let Some(slot) = self.take_slot() else {
             return Begin::Held(self.first_end().unwrap_or(now_ns));
         };
         let (first, sectors) = (at.first, u64::from(at.count));
@@ -183,7 +207,9 @@ impl Fence {
         self.write_late();
         self.count_answer(copy.is_durable, copy.session == self.session);
         if self.copies[copy.slot] == copy.copy {
+            let request = self.requests[copy.slot];
             self.end(copy.slot);
+            self.request_ends(request);
         }
     }
 
@@ -211,7 +237,7 @@ impl Fence {
         };
         for slot in 0..SLOTS {
             if self.state(slot) == State::Sent {
-                self.release_older(slot);
+                self.release_older(self.requests[slot]);
                 self.sent -= 1;
                 self.fence(slot, until_ns);
             }
@@ -245,17 +271,22 @@ impl Fence {
     ///
     /// # Errors
     /// Changes were lost that no flush has reported.
-    pub fn flush_begins(&mut self) -> Result<FlushMark, Lost> {
+    pub fn flush_begins(&mut self, now_ns: u64) -> Result<FlushMark, Lost> {
         self.report(self.table.get(Field::Reported))?;
-        Ok(self.mark())
+        if planted(Bug::FlushedAtBegin) {
+            self.table.set(Field::Flushed, self.table.get(Field::Answered));
+        }
+        Ok(self.mark(now_ns))
     }
 
     /// Marks the changes that a flush covers which no client has requested: it reports no loss.
-    pub fn mark(&self) -> FlushMark {
+    pub fn mark(&mut self, now_ns: u64) -> FlushMark {
+        self.expire(now_ns);
         FlushMark {
             answered: self.table.get(Field::Answered),
             losses: self.table.get(Field::Losses),
             session: self.session,
+            settled: self.settled_count,
         }
     }
 
@@ -268,8 +299,19 @@ impl Fence {
         if is_done && mark.session == self.session {
             let flushed = self.table.get(Field::Flushed).max(mark.answered);
             self.table.set(Field::Flushed, flushed);
+            self.cover(mark.settled);
         }
         Ok(())
+    }
+
+    /// Whether a cache may keep data that a read of these sectors returns, if the read is sent
+    /// after this call. Only valid once the connections of an earlier process have ended.
+    pub fn may_keep(&self, at: Extent) -> bool {
+        let is_unanswered = |slot: &usize| self.requests[*slot] != ANSWERED;
+        let fenced = self.fenced.iter().copied().filter(is_unanswered);
+        let slots = fenced.chain(self.settled.iter().map(|(_, slot)| *slot));
+        let mut entries = slots.filter_map(|slot| self.table.entry(slot));
+        planted(Bug::KeepUnanswered) || !entries.any(|entry| entry.overlaps(at))
     }
 
     /// Whether changes were lost that no flush has reported.
@@ -293,7 +335,7 @@ impl Fence {
         let Some(slot) = self.free.pop() else { return };
         let state = State::Fenced { until_ns };
         self.table.put(slot, Entry { first: 0, sectors, is_durable: false, state });
-        (self.copies[slot], self.requests[slot]) = (0, 0);
+        (self.copies[slot], self.requests[slot]) = (0, ANSWERED);
         self.fenced.push(slot);
     }
 
@@ -359,11 +401,31 @@ impl Fence {
 
     /// Ends a copy that is over.
     fn end(&mut self, slot: usize) {
-        match self.fenced.iter().position(|&fenced| fenced == slot) {
-            Some(index) => drop(self.fenced.swap_remove(index)),
-            None => self.sent -= 1,
+        if !self.take_ended(slot) {
+            self.sent -= 1;
         }
         self.release(slot);
+    }
+
+    /// Takes a slot out of those whose connections have ended. False: it is none of them.
+    fn take_ended(&mut self, slot: usize) -> bool {
+        if let Some(index) = self.fenced.iter().position(|&fenced| fenced == slot) {
+            self.fenced.swap_remove(index);
+            return true;
+        }
+        let index = self.settled.iter().position(|(_, settled)| *settled == slot);
+        index.and_then(|index| self.settled.remove(index)).is_some()
+    }
+
+    /// Handles the answer to a request: all its copies write the same bytes, which a flush covers
+    /// as those of each answered change.
+    fn request_ends(&mut self, request: u64) {
+        for &slot in &self.fenced {
+            if self.requests[slot] == request {
+                self.requests[slot] = ANSWERED;
+            }
+        }
+        self.release_older(request);
     }
 
     fn release(&mut self, slot: usize) {
@@ -377,17 +439,17 @@ impl Fence {
         self.fenced.push(slot);
     }
 
-    /// Removes the fence of an earlier copy of the request in this slot: a later one replaces it.
-    fn release_older(&mut self, slot: usize) {
-        let request = self.requests[slot];
-        let is_older = |&fenced: &usize| request != 0 && self.requests[fenced] == request;
-        if let Some(index) = self.fenced.iter().position(is_older) {
-            let older = self.fenced.swap_remove(index);
-            self.release(older);
+    /// Releases the entry of an earlier copy of this request: a later one replaces it.
+    fn release_older(&mut self, request: u64) {
+        let settled = self.settled.iter().map(|(_, slot)| *slot);
+        let mut ended = self.fenced.iter().copied().chain(settled);
+        let older = ended.find(|&slot| request != 0 && self.requests[slot] == request);
+        if let Some(slot) = older {
+            self.end(slot);
         }
     }
 
-    /// Removes fences whose time is over.
+    /// Lets fences settle whose time is over.
     fn expire(&mut self, now_ns: u64) {
         let mut index = 0;
         while let Some(&slot) = self.fenced.get(index) {
@@ -395,10 +457,47 @@ impl Fence {
                 State::Fenced { until_ns } if until_ns > now_ns => index += 1,
                 _ => {
                     self.fenced.swap_remove(index);
-                    self.release(slot);
+                    match self.needs_flush && self.requests[slot] != ANSWERED {
+                        true => self.settle(slot),
+                        false => self.release(slot),
+                    }
                 }
             }
         }
+    }
+
+    /// Lets an entry wait for a flush that begins from now on.
+    fn settle(&mut self, slot: usize) {
+        self.settled_count += 1;
+        self.settled.push_back((self.settled_count, slot));
+    }
+
+    /// Releases the settled entries up to this number: a flush covers their changes.
+    fn cover(&mut self, settled: u64) {
+        while let Some(&(number, slot)) = self.settled.front()
+            && number <= settled
+        {
+            self.settled.pop_front();
+            self.release(slot);
+        }
+    }
+
+    /// Takes a free slot, if there is one or settled entries can be merged.
+    fn take_slot(&mut self) -> Option<usize> {
+        if self.free.is_empty() && self.settled.len() > 1 {
+            self.merge_settled();
+        }
+        self.free.pop()
+    }
+
+    /// Replaces the settled entries by one for the whole export, which waits for a new flush.
+    fn merge_settled(&mut self) {
+        let Some((_, kept)) = self.settled.pop_front() else { return };
+        let (sectors, state) = (self.table.sectors(), State::Fenced { until_ns: 0 });
+        self.table.put(kept, Entry { first: 0, sectors, is_durable: false, state });
+        (self.copies[kept], self.requests[kept]) = (0, 0);
+        self.cover(self.settled_count);
+        self.settle(kept);
     }
 
     /// Returns the end of the last fence that holds a request. None: no fence does.

@@ -16,17 +16,23 @@ pub enum Bug {
     SkipOldAnswers,
     /// C15: answers of an earlier process that cannot be read count as received.
     TrustUnreadable,
+    /// C15: the changes that a flush covers count as flushed from its beginning on.
+    FlushedAtBegin,
+    /// C15: a cache keeps data that was read in the range of a change that was never answered.
+    KeepUnanswered,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 6] = [
+    pub const ALL: [Bug; 8] = [
         Bug::EndFenceEarly,
         Bug::ResendOtherBytes,
         Bug::ForgetLostChanges,
         Bug::EnterAfterSend,
         Bug::SkipOldAnswers,
         Bug::TrustUnreadable,
+        Bug::FlushedAtBegin,
+        Bug::KeepUnanswered,
     ];
 }
 

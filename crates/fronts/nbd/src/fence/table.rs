@@ -13,7 +13,8 @@
 //!
 //!   slot  0      first sector
 //!         1      number of sectors; bit 63: the change is durable once it is answered
-//!         2      0: free; 1: sent; otherwise fenced until this time (monotonic clock, ns)
+//!         2      0: free; 1: sent; otherwise fenced until this time (monotonic clock, ns), and
+//!                settled from then on
 //!         3      unused
 //! ```
 //!
@@ -109,6 +110,11 @@ impl Table {
         let is_ordered = table.get(Field::Flushed) <= table.get(Field::Answered)
             && table.get(Field::Reported) <= table.get(Field::Losses);
         (table.load(0) == VERSION && found == export && is_ordered).then_some(table)
+    }
+
+    /// Size of the export.
+    pub(super) fn sectors(&self) -> u64 {
+        self.export.sectors
     }
 
     fn load(&self, word: usize) -> u64 {

@@ -104,7 +104,7 @@ fn answers_that_cannot_be_read_count_as_none() {
     third.abandon(7);
     assert!(third.has_loss() && third.settled_at(7) == Some(end));
     third.note_reported();
-    assert!(!third.has_loss() && third.flush_begins().is_ok());
+    assert!(!third.has_loss() && third.flush_begins(0).is_ok());
 }
 
 #[test]
@@ -117,22 +117,22 @@ fn a_loss_fails_each_flush_that_is_under_way_or_the_next_one_and_no_more() {
     };
     change(&mut fence, true);
     fence.session_ends(0);
-    assert!(fence.flush_begins().is_ok(), "all was durable");
+    assert!(fence.flush_begins(0).is_ok(), "all was durable");
     change(&mut fence, false);
     fence.session_ends(0);
-    assert_eq!(fence.flush_begins(), Err(Lost));
-    let [one, two] = [(); 2].map(|()| fence.flush_begins().expect("it was reported"));
+    assert_eq!(fence.flush_begins(0), Err(Lost));
+    let [one, two] = [(); 2].map(|()| fence.flush_begins(0).expect("it was reported"));
     change(&mut fence, false);
     fence.session_ends(0);
     assert_eq!(fence.flush_ends(one, true), Err(Lost));
     assert_eq!(fence.flush_ends(two, false), Err(Lost));
-    let mark = fence.flush_begins().expect("both have reported it");
+    let mark = fence.flush_begins(0).expect("both have reported it");
     assert_eq!(fence.flush_ends(mark, true), Ok(()));
     change(&mut fence, false);
-    let mark = fence.flush_begins().expect("nothing is lost");
+    let mark = fence.flush_begins(0).expect("nothing is lost");
     assert_eq!(fence.flush_ends(mark, true), Ok(()));
     fence.session_ends(0);
-    assert!(fence.flush_begins().is_ok(), "the flush covers it");
+    assert!(fence.flush_begins(0).is_ok(), "the flush covers it");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn the_end_of_changes_alone_is_no_loss() {
     fence.answered(copy);
     fence.changes_end(0);
     assert!(fence.has_unflushed());
-    let mark = fence.flush_begins().expect("the anchor answers");
+    let mark = fence.flush_begins(0).expect("the anchor answers");
     assert_eq!(fence.flush_ends(mark, true), Ok(()));
     assert!(!fence.has_unflushed());
 }
@@ -155,7 +155,7 @@ fn an_answer_from_an_ended_session_is_a_loss() {
     let copy = sent(fence.begin(at(0), false, request, 0));
     fence.session_ends(0);
     fence.answered(copy);
-    assert_eq!(fence.flush_begins(), Err(Lost));
+    assert_eq!(fence.flush_begins(0), Err(Lost));
 }
 
 #[test]
@@ -178,9 +178,9 @@ fn a_next_process_finds_unanswered_changes_fences_and_losses() {
     assert!(next.answered_earlier(open.slot()) && !next.answered_earlier(open.slot()));
     assert_eq!(next.sent(), 0);
     next.session_ends(10);
-    assert_eq!(next.flush_begins(), Err(Lost));
+    assert_eq!(next.flush_begins(0), Err(Lost));
     let mut last = Fence::adopt(&memory, EXPORT, 9).expect("it is one");
-    assert!(last.flush_begins().is_ok(), "it was reported");
+    assert!(last.flush_begins(0).is_ok(), "it was reported");
 }
 
 #[test]
@@ -233,4 +233,103 @@ fn no_bytes_make_the_reader_panic() {
             let _ = fence.begin(Extent::new(0, 8), false, request, 5);
         }
     }
+}
+
+/// Flushes at this time, with success.
+fn flush(fence: &mut Fence, now_ns: u64) {
+    let mark = fence.flush_begins(now_ns).expect("nothing is lost");
+    assert_eq!(fence.flush_ends(mark, true), Ok(()));
+}
+
+#[test]
+fn data_beside_an_unanswered_change_is_kept_after_a_flush_behind_the_settle_time() {
+    let memory = memory();
+    let mut first = Fence::new(&memory, EXPORT);
+    let request = first.request();
+    let _ = sent(first.begin(at(8), false, request, 0));
+    let mut fence = Fence::adopt(&memory, EXPORT, 5).expect("its own");
+    fence.session_ends(5);
+    let end = 5 + SETTLE_NS;
+    let may_keep = |fence: &Fence| [0, 8, 15, 16].map(|first| fence.may_keep(at(first)));
+    let doubted = [true, false, false, true];
+    assert_eq!(may_keep(&fence), doubted);
+    flush(&mut fence, end - 1);
+    assert_eq!(may_keep(&fence), doubted, "it may still be executed");
+    let early = fence.flush_begins(end - 1).expect("nothing is lost");
+    assert_eq!(fence.fences(end), 0);
+    assert_eq!(fence.flush_ends(early, true), Ok(()));
+    assert_eq!(may_keep(&fence), doubted, "the flush had begun before");
+    let failed = fence.flush_begins(end).expect("nothing is lost");
+    assert_eq!(fence.flush_ends(failed, false), Ok(()));
+    let cut = fence.flush_begins(end).expect("nothing is lost");
+    fence.session_ends(end);
+    assert_eq!(fence.flush_ends(cut, true), Ok(()));
+    assert_eq!(may_keep(&fence), doubted, "no flush has succeeded");
+    let mut next = Fence::adopt(&memory, EXPORT, end).expect("its own");
+    assert_eq!(next.fences(end), 0, "it holds no change");
+    assert_eq!(may_keep(&next), doubted, "the next process does not keep them either");
+    flush(&mut next, end);
+    assert_eq!(may_keep(&next), [true; 4]);
+    let last = Fence::adopt(&memory, EXPORT, end).expect("its own");
+    assert_eq!(may_keep(&last), [true; 4]);
+}
+
+#[test]
+fn a_request_that_was_answered_on_another_connection_needs_no_flush() {
+    let mut fence = fence();
+    let request = fence.request();
+    let _ = sent(fence.begin(at(0), false, request, 0));
+    fence.changes_end(0);
+    assert!(!fence.may_keep(at(0)));
+    let again = sent(fence.begin(at(0), false, request, 1));
+    fence.answered(again);
+    assert!(fence.may_keep(at(0)), "the other copy has the same bytes");
+    // Without an answer, an entry stays beyond the settle time, and a later copy replaces it.
+    let request = fence.request();
+    for now_ns in [1, 2, 3].map(|round| round * 2 * SETTLE_NS) {
+        let _ = sent(fence.begin(at(8), false, request, now_ns));
+        fence.changes_end(now_ns);
+        let _ = fence.fences(now_ns + SETTLE_NS);
+        assert!(!fence.may_keep(at(8)) && fence.settled.len() == 1);
+    }
+    let again = sent(fence.begin(at(8), false, request, 8 * SETTLE_NS));
+    fence.answered(again);
+    assert!(fence.may_keep(at(8)) && fence.settled.is_empty() && fence.sent() == 0);
+}
+
+#[test]
+fn an_export_without_flush_needs_none() {
+    let mut fence = fence();
+    fence.needs_no_flush();
+    let request = fence.request();
+    let _ = sent(fence.begin(at(0), true, request, 0));
+    fence.changes_end(0);
+    assert!(!fence.may_keep(at(0)));
+    let _ = fence.fences(SETTLE_NS);
+    assert!(fence.may_keep(at(0)));
+}
+
+#[test]
+fn a_table_full_of_settled_entries_doubts_the_whole_export_instead() {
+    let memory = memory();
+    let mut fence = Fence::new(&memory, EXPORT);
+    for round in 0..SLOTS / SENT_MAX {
+        for index in 0..SENT_MAX {
+            let request = fence.request();
+            let first = 8 * (round * SENT_MAX + index) as u64;
+            let _ = sent(fence.begin(at(first), false, request, 0));
+        }
+        fence.changes_end(0);
+    }
+    let mark = fence.flush_begins(SETTLE_NS).expect("nothing is lost");
+    assert!(fence.may_keep(at(1 << 19)));
+    let request = fence.request();
+    let copy = sent(fence.begin(at(1 << 19), false, request, SETTLE_NS));
+    assert!(!fence.may_keep(at(1 << 19)) && fence.settled.len() == 1);
+    fence.answered(copy);
+    assert_eq!(fence.flush_ends(mark, true), Ok(()));
+    assert!(!fence.may_keep(at(0)), "the merged entry needs a new flush");
+    assert!(Fence::adopt(&memory, EXPORT, SETTLE_NS).is_some_and(|next| !next.may_keep(at(0))));
+    flush(&mut fence, SETTLE_NS);
+    assert!(fence.may_keep(at(0)));
 }

@@ -64,8 +64,8 @@ fn continue_with(mut fence: Fence, memory: &Arc<Memory>, now_ns: u64) {
     assert_eq!(fence.sent(), 0);
     let end_ns = now_ns + SETTLE_NS;
     assert!(fence.settled_at(now_ns).is_none_or(|settled_ns| settled_ns <= end_ns));
-    let _ = fence.flush_begins();
-    assert!(fence.flush_begins().is_ok(), "a loss is reported once");
+    let _ = fence.flush_begins(now_ns);
+    assert!(fence.flush_begins(now_ns).is_ok(), "a loss is reported once");
     assert_eq!(fence.settled_at(end_ns), None);
     let request = fence.request();
     let Begin::Sent(sent) = fence.begin(everything, false, request, end_ns) else {

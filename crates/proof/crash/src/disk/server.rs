@@ -135,6 +135,11 @@ impl Server {
         line.number != number || line.is_cut
     }
 
+    /// Whether a connection is cut that the client has not dropped.
+    pub(crate) fn is_cut_anywhere(&self) -> bool {
+        self.is_away || self.lines.iter().any(|line| line.is_cut)
+    }
+
     /// Lets the client notice the end of a connection.
     pub(crate) fn notice(&mut self, role: Role) {
         let line = self.line(role);

@@ -252,7 +252,7 @@ impl<'a> Laboratory<'a> {
                 ),
             ));
         }
-        recovery.judge_flushed([0; 3], None)
+        recovery.judge_flushed([0; 3])
     }
 
     /// Kills in the middle of the last step: see `midway.rs`.
@@ -364,7 +364,7 @@ impl<'a> Laboratory<'a> {
         if recovery.has_read() {
             book.oracle.judge_survived(&recovery.stamps)?;
         }
-        recovery.judge_flushed(run.disk.with(|disk| disk.errors), Some(&book.oracle))?;
+        recovery.judge_flushed(run.disk.with(|disk| disk.errors))?;
         drop(book);
         match (seed >> 33).is_multiple_of(FOREIGN_ONE_IN) {
             true => self.recover_over_foreign(run, midway, landed, seed),
@@ -394,7 +394,7 @@ impl<'a> Laboratory<'a> {
         recovery.settle_former(self.subject, run);
         let expected = Expected { keeps_clean: false, flushes: true, may_fail: true };
         recovery.run(self.subject, &run.setup, seed, expected)?;
-        recovery.judge_foreign(run.disk.with(|disk| disk.errors), &run.book.borrow().oracle)
+        recovery.judge_foreign(run.disk.with(|disk| disk.errors))
     }
 
     fn goes_on(&self, run: &mut Run) -> bool {

@@ -33,7 +33,7 @@ pub(crate) fn settle_former(
         fence.changes_end(clock_ns);
         // An anchor whose server does not answer is given up.
         if !random.one_in(8) && disk.can_flush_on_former_anchor() {
-            let mark = fence.mark();
+            let mark = fence.mark(clock_ns);
             disk.flush_on_former_anchor();
             // A loss that was noted before stays noted.
             let _ = fence.flush_ends(mark, true);

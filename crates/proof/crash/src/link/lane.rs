@@ -241,6 +241,10 @@ impl Block for LinkLane {
         held_ns.saturating_add(self.link.state.held_ns())
     }
 
+    fn may_keep(&self, at: Extent) -> bool {
+        self.link.fence.borrow().may_keep(at)
+    }
+
     fn link(&self) -> Option<&Arc<LinkState>> {
         Some(&self.link.state)
     }

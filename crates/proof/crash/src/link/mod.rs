@@ -8,19 +8,19 @@
 //!
 //! `lane.rs` and this file do what `crates/fronts/nbd/src/client` does: changes and flushes have a
 //! connection each, and a request whose connection has ended is sent again as the fence permits.
-//! `events.rs` cuts connections and restarts the server; `former.rs` is the start of a process
-//! after a kill.
+//! `link_events.rs` cuts connections and restarts the server; `former.rs` is the start of a process
+//! after a kill; `watch.rs` judges errors.
 
-mod events;
 mod former;
 mod lane;
+mod watch;
 
-pub(crate) use events::Events;
 pub(crate) use former::settle_former;
 pub(crate) use lane::LinkLane;
+pub(crate) use watch::Watch;
 
 use crate::device::Disk;
-use crate::disk::{Carried, Flight, Role};
+use crate::disk::{Carried, Flight, Role, State};
 use crate::model::Model;
 use crate::trace;
 use ::lane::Event;
@@ -37,11 +37,11 @@ pub(crate) const NOTICE_NS: u64 = 21_000_000_000;
 
 /// A process's link to the server of its disk.
 pub(crate) struct Link {
-    disk: Disk,
+    pub(crate) disk: Disk,
     fence: RefCell<Fence>,
-    state: Arc<LinkState>,
+    pub(crate) state: Arc<LinkState>,
     /// Notified when a connection has ended or may be made, and when a change was answered.
-    changed: Event,
+    pub(crate) changed: Event,
     /// The anchor after which the connection of changes was made.
     session: Cell<u32>,
     /// Changes that the fence holds.
@@ -99,6 +99,27 @@ impl Link {
 
     fn clock_ns(&self, now_ns: u64) -> u64 {
         self.disk.with(|state| state.server().clock_ns(now_ns))
+    }
+
+    /// Whether nothing is cut, and no change is held.
+    fn is_well(&self) -> bool {
+        let is_whole = |disk: &mut State| !disk.server().is_cut_anywhere();
+        self.state.lost_ns().is_none() && self.held.get() == 0 && self.disk.with(is_whole)
+    }
+
+    /// Losses of the server's that a flush has reported.
+    fn losses(&self) -> u32 {
+        self.disk.with(|disk| disk.server().losses)
+    }
+
+    /// Whether a flush has succeeded since the last loss.
+    fn has_flushed(&self) -> bool {
+        self.disk.with(|disk| disk.server().has_flushed)
+    }
+
+    /// Whether the process may not have handled a flush that has succeeded since the last loss.
+    fn has_unmended_loss(&self) -> bool {
+        self.disk.with(|disk| disk.server().has_unmended)
     }
 
     /// Acts on the ends of connections that were noticed. Without an anchor no change is sent, so
@@ -167,7 +188,8 @@ impl Link {
     /// Changes were lost that no flush has reported.
     fn flush_begins(&self, now_ns: u64) -> Result<FlushMark> {
         self.handle_ends(now_ns);
-        let begun = self.fence.borrow_mut().flush_begins();
+        let clock_ns = self.clock_ns(now_ns);
+        let begun = self.fence.borrow_mut().flush_begins(clock_ns);
         begun.map_err(|_| self.lose())
     }
 

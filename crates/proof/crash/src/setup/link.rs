@@ -4,6 +4,7 @@ use super::dice::Dice;
 use super::{Scale, Setup};
 use crate::model::Faults;
 use block::{Discard, Fua, LinkDown};
+use lane::Random;
 
 /// The link of a history.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,13 @@ impl Dice {
         (model.absent, setup.cut) = (0, 0);
         (model.discard, model.fua) = (Discard::Zeroes, self.pick(&[Fua::Native, Fua::None]));
         let policy = self.pick(&[LinkDown::Wait, LinkDown::Wait, LinkDown::Fail]);
+        // With separate dice: the histories of the other policies stay unchanged.
+        let policy = match policy {
+            LinkDown::Fail if Random::new(setup.seed ^ 0x005e_4e0c).one_in(2) => {
+                LinkDown::ServeClean
+            }
+            policy => policy,
+        };
         // At least one second, as in the product.
         setup.engine.stall_time_ns = self.pick(&[1_000_000_000, 5_000_000_000]);
         setup.engine.retry_time_ns = self.pick(&[20_000_000, setup.engine.stall_time_ns]);

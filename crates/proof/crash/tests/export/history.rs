@@ -25,6 +25,9 @@ pub(crate) struct Tally {
     pub(crate) resent: u64,
     pub(crate) flushes: u64,
     pub(crate) losses: u64,
+    pub(crate) kept: u64,
+    /// Reads whose data must not be kept.
+    pub(crate) unkept: u64,
 }
 
 /// A change that the client has not been answered yet.
@@ -65,6 +68,8 @@ struct History<'a> {
     blocks: [Block; BLOCKS],
     /// The contents that a flush has covered.
     flushed: [u64; BLOCKS],
+    /// The contents that a cache has read, and keeps.
+    kept: [Option<u64>; BLOCKS],
     values: u64,
     tally: &'a mut Tally,
 }
@@ -88,6 +93,7 @@ pub(crate) fn history(seed: u64, steps: u64, tally: &mut Tally) -> Result<(), St
         flush: None,
         blocks: [Block { known: Some(0), is_lost: false }; BLOCKS],
         flushed: [0; BLOCKS],
+        kept: [None; BLOCKS],
         values: 0,
         tally,
     };
@@ -115,6 +121,7 @@ impl History<'_> {
             24..=31 => self.receive()?,
             32..=33 => self.send_flush()?,
             34 => self.server.destage(&mut self.random),
+            39 => self.read(),
             35 => self.cut_changes(),
             36 if self.random.one_in(2) => self.cut_all(),
             37 if self.random.one_in(2) => self.restart(),
@@ -151,6 +158,32 @@ impl History<'_> {
         let value = self.values;
         let change = Change { request, first, count, value, fua, copy: None, was_sent: false };
         self.changes.push(change);
+        self.kept[first..first + count].fill(None);
+    }
+
+    /// Reads a block without a change under way, as a cache does.
+    fn read(&mut self) {
+        let block = self.random.below(BLOCKS as u64) as usize;
+        if self.is_open(block) || self.kept[block].is_some() {
+            return;
+        }
+        let may_keep = self.fence.may_keep(Extent::new(block as u64, 1));
+        self.kept[block] = may_keep.then_some(self.server.volatile[block]);
+        *if may_keep { &mut self.tally.kept } else { &mut self.tally.unkept } += 1;
+    }
+
+    /// Checks that a cache shows what the server has for good, once a flush has succeeded.
+    fn check_kept(&self) -> Result<(), String> {
+        for (index, kept) in self.kept.iter().enumerate() {
+            let durable = self.server.durable[index];
+            if let Some(kept) = *kept
+                && kept != durable
+                && !self.is_open(index)
+            {
+                return Err(format!("block {index} has {durable}, but a cache still shows {kept}"));
+            }
+        }
+        Ok(())
     }
 
     /// Sends a change that is not sent, on a connection of the present session.
@@ -210,7 +243,7 @@ impl History<'_> {
             return Ok(());
         }
         let anchor = self.anchor.get_or_insert_with(|| connect(&self.server));
-        match self.fence.flush_begins() {
+        match self.fence.flush_begins(self.now_ns) {
             Ok(mark) => {
                 anchor.requests.push(Request::Flush);
                 self.flush = Some((mark, self.blocks.map(|block| block.known)));
@@ -237,7 +270,7 @@ impl History<'_> {
                 self.flushed[index] = value;
             }
         }
-        Ok(())
+        self.check_kept()
     }
 
     /// A flush has failed: the engine writes again all that no flush has covered.
@@ -246,6 +279,7 @@ impl History<'_> {
         for (block, flushed) in self.blocks.iter_mut().zip(self.flushed) {
             block.known = block.known.filter(|&known| known == flushed);
         }
+        self.kept = [None; BLOCKS];
     }
 
     /// The connection of changes ends; the anchor does not.
@@ -283,6 +317,7 @@ impl History<'_> {
     /// The daemon is killed, and the next one takes over.
     fn kill(&mut self) -> Result<(), String> {
         self.tally.kills += 1;
+        self.kept = [None; BLOCKS];
         for change in self.changes.drain(..) {
             // The engine still has the data, and writes it again.
             let blocks = &mut self.blocks[change.first..change.first + change.count];
@@ -311,7 +346,7 @@ impl History<'_> {
             Some(anchor) => {
                 let covered = self.blocks.map(|block| block.known);
                 self.anchor = Some(Connection { life: anchor.life, ..Connection::default() });
-                let Ok(mark) = self.fence.flush_begins() else {
+                let Ok(mark) = self.fence.flush_begins(self.now_ns) else {
                     self.lost();
                     return Ok(());
                 };

@@ -26,9 +26,9 @@ fn a_fence_keeps_its_promises_over_cuts_restarts_and_kills() {
     println!("{tally:?}");
     let Tally { answers, flushes, cuts, kills, kills_of_readers, .. } = tally;
     let Tally { restarts, held, resent, losses, .. } = tally;
-    let Tally { unreadable, doubts, .. } = tally;
+    let Tally { unreadable, doubts, kept, unkept, .. } = tally;
     let rare = [cuts, kills, kills_of_readers, restarts, held, resent, losses, unreadable, doubts];
-    let rare = rare.into_iter().min();
+    let rare = rare.into_iter().chain([kept, unkept]).min();
     assert!(answers > 1000 && flushes > 1000 && rare > Some(100));
 }
 
@@ -65,4 +65,6 @@ finds! {
     a_change_that_is_entered_late_is_found: EnterAfterSend,
     old_answers_that_are_not_read_are_found: SkipOldAnswers,
     answers_that_cannot_be_read_and_are_trusted_are_found: TrustUnreadable,
+    changes_that_count_as_flushed_too_early_are_found: FlushedAtBegin,
+    data_that_is_kept_beside_an_unanswered_change_is_found: KeepUnanswered,
 }

@@ -1,8 +1,8 @@
 //! The events of a link: cuts of connections, and restarts of the server.
 
-use super::Link;
 use crate::book::Book;
 use crate::disk::Role;
+use crate::link::{Link, NOTICE_NS};
 use crate::setup::LinkPlan;
 use crate::trace;
 use lane::{Lane, Random};
@@ -62,7 +62,7 @@ impl Events {
         trace::event(
             [now_ns, u64::from(restarts), down_ns],
             format_args!(
-                "--- {}, {roles:?} cut, for {down_ns} ns",
+                "--- {}, {roles:?} cut at {now_ns} ns, for {down_ns} ns",
                 match restarts {
                     true => "the server restarts",
                     false => "the link fails",
@@ -92,7 +92,7 @@ impl Events {
             }
             state.server().is_away()
         });
-        trace::event([now_ns, 11, 0], format_args!("--- link: {part:?}"));
+        trace::event([now_ns, 11, 0], format_args!("--- link: {part:?} at {now_ns} ns"));
         // The lines keep themselves connected, also without a request.
         if is_away || matches!(part, Later::Notice(_)) {
             link.state.note_lost(now_ns);
@@ -107,7 +107,7 @@ impl Events {
         match self.random.below(4) {
             0 | 1 => 0,
             2 => self.random.below(self.latency_ns * 8),
-            _ => self.random.below(super::NOTICE_NS - 1_000_000_000),
+            _ => self.random.below(NOTICE_NS - 1_000_000_000),
         }
     }
 
