@@ -48,13 +48,47 @@ impl Loop {
     }
 
     fn detach(&self) {
-        _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
+        let mut command = Command::new("losetup");
+        // It may be detached already.
+        _ = command.arg("--detach").arg(&self.0).stderr(Stdio::null()).status();
     }
 }
 
 impl Drop for Loop {
     fn drop(&mut self) {
         self.detach();
+    }
+}
+
+/// A watching process, which ends with the test even if that fails.
+struct Watching(Option<Child>);
+
+impl Watching {
+    fn start(arguments: &[&str]) -> Watching {
+        let child = advise(arguments).spawn().expect("started");
+        let watching = Watching(Some(child));
+        wait_until_watching(watching.0.as_ref().expect("it runs"));
+        watching
+    }
+
+    /// Ends watching as Ctrl-C does.
+    fn interrupt(self) -> Output {
+        let pid = rustix::process::Pid::from_child(self.0.as_ref().expect("it runs"));
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+        self.wait()
+    }
+
+    fn wait(mut self) -> Output {
+        let child = self.0.take().expect("it runs");
+        child.wait_with_output().expect("ended")
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            _ = child.kill().and_then(|()| child.wait());
+        }
     }
 }
 
@@ -70,13 +104,6 @@ fn wait_until_watching(child: &Child) {
         assert!(begin.elapsed() < Duration::from_secs(20), "not watching");
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-/// Ends watching as Ctrl-C does.
-fn interrupt(child: Child) -> Output {
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
-    child.wait_with_output().expect("ended")
 }
 
 /// Reads blocks one after the other, past the page cache.
@@ -97,28 +124,27 @@ fn a_watched_load_has_the_hits_that_its_addresses_say() {
     let Some(device) = Loop::new(home.path()) else { return };
     let page = home.path().join("page.html");
     let report = page.to_str().expect("plain");
-    let child = advise(&[device.node(), "--json", "--for", "1h", "--report", report]);
-    let child = { child }.spawn().expect("started");
-    wait_until_watching(&child);
+    let watching = Watching::start(&[device.node(), "--json", "--for", "1h", "--report", report]);
     // 4,000 blocks in a random order, and again: every second read would hit.
     let blocks = 16_384u64;
     let order = |number: u64| number * 7919 % blocks;
     read(&device.0, (0..2).flat_map(|_| (0..4000).map(order)));
-    let output = interrupt(child);
+    let output = watching.interrupt();
     let value = object(&output);
     assert_eq!(
         (&value["kind"], &value["schema"]),
         (&"device".into(), &"overdrive.advise/1".into())
     );
     let reads = value["reads"].as_u64().expect("reads");
-    assert!((8000..8100).contains(&reads), "{reads}");
-    let sizes = value["sizes"].as_array().expect("sizes");
-    let ratio = sizes.last().expect("one")["read_hit_ratio"].as_f64().expect("a ratio");
-    assert!((ratio - 4000.0 / reads as f64).abs() <= 0.02, "{ratio} of {reads} reads");
+    assert!(reads >= 8000, "{reads}");
     assert_eq!(value["latency_source"], "recorded");
     assert_eq!(value["lost_events"], 0);
+    // Other programs (udev) may read the device as well.
     let first = &value["processes"][0];
-    assert!(first["reads"].as_u64().is_some_and(|reads| reads >= 8000), "{first}");
+    assert_eq!((&first["name"], &first["reads"]), (&"a_watched_load_".into(), &8000.into()));
+    let sizes = first["sizes"].as_array().expect("sizes");
+    let ratio = sizes.last().expect("one")["read_hit_ratio"].as_f64().expect("a ratio");
+    assert!((ratio - 0.5).abs() <= 0.02, "{first}");
     let unseen = value["unseen"].to_string();
     assert!(unseen.contains("Ended by a signal after"), "{unseen}");
     let page = std::fs::read_to_string(&page).expect("a page");
@@ -131,11 +157,9 @@ fn the_requests_of_a_command_are_its_own() {
     let Some(device) = Loop::new(home.path()) else { return };
     // A child of the command reads; another process reads as well.
     let dd = format!("dd if={} of=/dev/null bs=4k count=300 iflag=direct; true", device.node());
-    let child = advise(&["--json", "--", "sh", "-c", &format!("sleep 0.5; {dd}")]);
-    let child = { child }.spawn().expect("started");
-    wait_until_watching(&child);
+    let watching = Watching::start(&["--json", "--", "sh", "-c", &format!("sleep 0.5; {dd}")]);
     read(&device.0, (0..200).map(|number| number * 37));
-    let value = object(&child.wait_with_output().expect("ended"));
+    let value = object(&watching.wait());
     assert_eq!((&value["kind"], &value["reads"]), (&"command".into(), &300.into()), "{value}");
     let name = value["processes"][0]["name"].as_str().expect("a name");
     assert!(name.starts_with("dd, process "), "{name}");
@@ -167,11 +191,10 @@ fn a_process_without_requests_gets_an_answer() {
 fn a_device_that_vanishes_leaves_an_answer() {
     let home = tempfile::tempdir().expect("a directory");
     let Some(device) = Loop::new(home.path()) else { return };
-    let child = advise(&[device.node(), "--json", "--for", "1h"]).spawn().expect("started");
-    wait_until_watching(&child);
+    let watching = Watching::start(&[device.node(), "--json", "--for", "1h"]);
     read(&device.0, 0..100);
     device.detach();
-    let output = child.wait_with_output().expect("ended");
+    let output = watching.wait();
     let value = object(&output);
     assert_eq!(output.status.code(), Some(1));
     assert!(value["reads"].as_u64().is_some_and(|reads| reads >= 100), "{value}");

@@ -9,8 +9,9 @@ use trace::{Access, Details, Direction, Event, Marks, Operation};
 
 /// The smallest cache that is considered, in bytes.
 const SIZE_MIN: u64 = 256 << 20;
-/// Maximum number of slots of the largest simulated cache, which bounds the memory of `advise`.
-const SLOTS_MAX: u64 = 1 << 20;
+/// Maximum number of slots of the largest simulated cache: 256 GiB. The caches together take about
+/// a hundredth of the machine's memory.
+const SLOTS_MAX: u64 = 1 << 26;
 
 /// Returns the sizes to consider: 256 MiB, doubled up to half of the memory, and that half.
 pub fn sizes(memory_bytes: u64) -> Vec<u64> {

@@ -184,3 +184,83 @@ fn unseen(curve: &Curve) -> Vec<String> {
     }
     unseen
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daemon::control::statistics::Point;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Returns the statistics of a volume with 256 MiB, and a curve of one size above and below.
+    ///
+    /// In 100 s there were 100,000 accesses, all reads of one block, of 1 ms each.
+    fn stats(miss_ratios: [f64; 3]) -> Statistics {
+        let mut stats = Statistics { memory_bytes: 256 * MIB, ..Statistics::default() };
+        stats.backing.read_mean_ns = 1_000_000;
+        let misses = (100_000.0 * miss_ratios[1]) as u64;
+        let counters = &mut stats.counters;
+        (counters.block_accesses, counters.block_misses) = (100_000, misses);
+        (counters.blocks_hit, counters.read_hits) = (100_000 - misses, 100_000 - misses);
+        counters.read_misses = misses;
+        let point = |index: usize| Point {
+            memory_bytes: 128 * MIB << index,
+            miss_ratio: miss_ratios[index],
+            uncompressed_miss_ratio: None,
+            saves_ns_per_s: Some((miss_ratios[1] - miss_ratios[index]) * 1e9),
+        };
+        stats.curve = Some(Curve {
+            window_ns: 100_000_000_000,
+            accesses: 100_000,
+            points: (0..3).map(point).collect(),
+            ..Curve::default()
+        });
+        stats
+    }
+
+    fn advised(stats: &Statistics, machine: Option<Machine>) -> Advice {
+        advise_volume(stats, machine, |bytes| format!("memory {}", bytes / MIB)).2
+    }
+
+    #[test]
+    fn sizes_are_compared_with_the_present_one() {
+        let same = advised(&stats([0.9, 0.5, 0.48]), None);
+        // A thousand accesses per second, half of which hit, save half a second per second.
+        assert_eq!(same.sizes[1].saved_ns_per_day, Some(0.5 * DAY_NS));
+        assert_eq!(same.sizes[1].hit_ratio, 0.5);
+        assert!(same.verdict.starts_with("keep 256 MiB: it saves "), "{}", same.verdict);
+        assert_eq!((same.chosen, same.recommendation, same.leaves_it), (Some(1), None, false));
+        let more = advised(&stats([0.9, 0.5, 0.1]), None);
+        assert!(more.verdict.starts_with("more: 512 MiB would save "), "{}", more.verdict);
+        assert_eq!(more.recommendation.as_deref(), Some("memory 512"));
+        let less = advised(&stats([0.5, 0.49, 0.48]), None);
+        assert!(less.verdict.starts_with("less is enough: 128 MiB "), "{}", less.verdict);
+    }
+
+    #[test]
+    fn memory_that_is_not_spare_is_not_recommended() {
+        let machine = Machine { available_bytes: 200 * MIB, ..Machine::default() };
+        let advice = advised(&stats([0.9, 0.5, 0.1]), Some(machine));
+        assert!(advice.verdict.starts_with("keep 256 MiB"), "{}", advice.verdict);
+        assert_eq!(advice.sizes[2].is_spare, Some(false));
+    }
+
+    #[test]
+    fn a_cache_that_saves_nothing_is_left_and_a_young_one_waits() {
+        let useless = advised(&stats([1.0, 1.0, 1.0]), None);
+        assert!(
+            useless.leaves_it && useless.verdict.starts_with("leave it: "),
+            "{}",
+            useless.verdict
+        );
+        let young = Statistics { curve: None, ..stats([0.9, 0.5, 0.1]) };
+        let young = advised(&young, None);
+        assert!(
+            !young.leaves_it && young.verdict.contains("too few requests"),
+            "{}",
+            young.verdict
+        );
+        let none = Statistics { memory_bytes: 0, curve: None, ..stats([0.9, 0.5, 0.1]) };
+        assert!(advised(&none, None).reason.contains("no cache"), "a volume without a cache");
+    }
+}

@@ -14,10 +14,19 @@ const OF_PROCESS: &str = ", process ";
 pub(super) struct Family {
     proc: PathBuf,
     root: u32,
-    /// Labels by thread. None: of another process.
-    labels: HashMap<u32, Option<String>>,
+    threads: HashMap<u32, Thread>,
+    /// Events of threads that had ended before they were identified.
+    pub(super) unidentified: u64,
     /// The largest numbers of bytes read and written that the process itself has reported.
     pub(super) own_bytes: Option<(u64, u64)>,
+}
+
+enum Thread {
+    /// It belongs to the family: the label of its process.
+    Own(String),
+    Other,
+    /// It had ended before it was identified.
+    Gone,
 }
 
 impl Family {
@@ -26,7 +35,8 @@ impl Family {
     }
 
     fn below(proc: &Path, root: u32) -> Family {
-        Family { proc: proc.to_owned(), root, labels: HashMap::new(), own_bytes: None }
+        let (threads, unidentified) = (HashMap::new(), 0);
+        Family { proc: proc.to_owned(), root, threads, unidentified, own_bytes: None }
     }
 
     /// Whether the process exists, and has not ended.
@@ -45,7 +55,9 @@ impl Family {
             let threads = fs::read_dir(self.file(process, "task")).into_iter().flatten().flatten();
             for thread in threads {
                 if let Some(number) = thread.file_name().to_str().and_then(|it| it.parse().ok()) {
-                    self.labels.insert(number, label.clone());
+                    if let Some(label) = &label {
+                        self.threads.insert(number, Thread::Own(label.clone()));
+                    }
                 }
                 let children = fs::read_to_string(thread.path().join("children"));
                 let children = children.unwrap_or_default();
@@ -67,11 +79,18 @@ impl Family {
 
     /// Returns the label of a thread's process, if it belongs to the family.
     pub(super) fn label(&mut self, thread: u32) -> Option<&str> {
-        if !self.labels.contains_key(&thread) {
-            let label = self.found(thread);
-            self.labels.insert(thread, label);
+        if !self.threads.contains_key(&thread) {
+            let found = self.found(thread);
+            self.threads.insert(thread, found);
         }
-        self.labels.get(&thread)?.as_deref()
+        match self.threads.get(&thread)? {
+            Thread::Own(label) => Some(label),
+            Thread::Other => None,
+            Thread::Gone => {
+                self.unidentified += 1;
+                None
+            }
+        }
     }
 
     /// Whether this name is a label.
@@ -80,16 +99,19 @@ impl Family {
     }
 
     /// Finds out whether a thread belongs to the family, by its parents.
-    fn found(&self, thread: u32) -> Option<String> {
-        let process = self.status(thread, "Tgid:")?;
+    fn found(&self, thread: u32) -> Thread {
+        let Some(process) = self.status(thread, "Tgid:") else { return Thread::Gone };
         let mut parent = process;
         for _ in 0..PARENTS_MAX {
             if parent == self.root {
-                return self.label_of(process);
+                return self.label_of(process).map_or(Thread::Gone, Thread::Own);
             }
-            parent = self.status(parent, "PPid:").filter(|parent| *parent > 1)?;
+            match self.status(parent, "PPid:") {
+                Some(next) if next > 1 => parent = next,
+                _ => return Thread::Other,
+            }
         }
-        None
+        Thread::Other
     }
 
     fn label_of(&self, process: u32) -> Option<String> {
@@ -135,6 +157,7 @@ mod tests {
         assert_eq!(family.label(20), Some("worker, process 20"));
         assert_eq!(family.label(10), Some("server, process 10"));
         assert_eq!(family.label(99), None);
+        assert_eq!(family.unidentified, 1);
         process(proc.path(), 40, 10, "late", "");
         assert_eq!(family.label(40), Some("late, process 40"));
         assert!(Family::is_label("late, process 40") && !Family::is_label(", process 40"));

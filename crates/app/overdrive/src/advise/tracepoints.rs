@@ -5,7 +5,6 @@ use super::family::Family;
 use super::limit::{Ended, Limit, Until};
 use crate::trace::record::device::Device;
 use advice::load::{Facts, Gather, access_of, sample_of};
-use simulator::Rate;
 use stack::{Exit, Failure};
 use std::time::Duration;
 use trace::RingEvent;
@@ -13,10 +12,10 @@ use traces::Matcher;
 
 /// Pause between two reads of the kernel's buffers.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The same while a family is watched: its processes may end soon after their requests.
+const FAMILY_PAUSE: Duration = Duration::from_millis(10);
 /// Time between two looks at the disks.
 const LOOK_NS: u64 = 1_000_000_000;
-/// Share of the blocks of a busy disk that is simulated: watching must cost little.
-const SAMPLE: f64 = 0.25;
 /// The kernel's threads that write cached files back; a number follows.
 const WRITEBACK: &[u8] = b"kworker";
 
@@ -95,8 +94,7 @@ impl Watched {
 }
 
 fn gather(sizes: &[u64]) -> Gather {
-    let share = sample_of(sizes).share().min(SAMPLE);
-    Gather::new(sizes, Rate::new(share).unwrap_or(Rate::ALL), 1)
+    Gather::new(sizes, sample_of(sizes), 1)
 }
 
 /// Watches disks until the limit. Returns those that the load has used. Of a family, only its
@@ -130,7 +128,11 @@ pub(super) fn watch(
                 break Until::Gone(disk.device.name.clone());
             }
         }
-        let pause = if is_more { Duration::ZERO } else { PAUSE };
+        let pause = match (is_more, is_of_all) {
+            (true, _) => Duration::ZERO,
+            (false, true) => PAUSE,
+            (false, false) => FAMILY_PAUSE,
+        };
         if let Some(until) = limit.wait(pause, now_ns - begin_ns, family.as_deref()) {
             break until;
         }

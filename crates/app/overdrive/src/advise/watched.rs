@@ -195,7 +195,8 @@ fn family_on(
             return Ok(watched);
         }
     };
-    let (mut seen, ended) = tracepoints::watch(events, disks, options.sizes, Some(family), limit)?;
+    let (mut seen, ended) =
+        tracepoints::watch(events, disks, options.sizes, Some(&mut *family), limit)?;
     let busiest = seen.busiest();
     let device = match busiest {
         Some(name) => name,
@@ -210,6 +211,13 @@ fn family_on(
             grouped(facts.writes)
         )
     }));
+    if family.unidentified > 0 {
+        unseen.push(format!(
+            "{} steps of requests are of threads that had ended before they were identified: some \
+             may belong to the load.",
+            grouped(family.unidentified)
+        ));
+    }
     let source = format!("requests to /dev/{device} of the process, by tracepoints");
     Ok(Watched { facts, source, device, unseen, is_gone: ended.is_gone() })
 }

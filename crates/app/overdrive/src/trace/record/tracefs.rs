@@ -85,7 +85,15 @@ impl Instance {
     /// # Errors
     /// The system's errors.
     pub(crate) fn text(&self, name: &str) -> io::Result<String> {
-        fs::read_to_string(self.join(name))
+        let mut file = File::open(self.join(name))?;
+        // The kernel cuts off `header_page` after a read into a small buffer.
+        let (mut text, mut piece) = (Vec::new(), vec![0; READ_BYTES]);
+        loop {
+            match file.read(&mut piece)? {
+                0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
+                count => text.extend_from_slice(&piece[..count]),
+            }
+        }
     }
 
     fn join(&self, name: &str) -> PathBuf {
