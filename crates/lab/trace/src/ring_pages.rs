@@ -261,7 +261,6 @@ impl RingPages {
     }
 }
 
-#[expect(clippy::large_enum_variant, reason = "most are events, and none is kept")]
 enum Known {
     Event(RingEvent),
     /// An event of another tracepoint.

@@ -18,6 +18,7 @@ mod streams;
 mod tests;
 mod unseen;
 mod verdict;
+mod words;
 
 pub use facts::{Facts, Latency, Mean, Premises, Process, Source};
 pub use from_trace::gather_trace;
@@ -26,3 +27,4 @@ pub use gather::{Gather, access_of, access_of_event, sample_of, sizes};
 pub use machine::{Displaced, Machine};
 pub use served::advise_volume;
 pub use verdict::{Advice, advise};
+pub use words::span;

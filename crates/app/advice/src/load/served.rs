@@ -4,6 +4,7 @@ use super::facts::{Facts, Latency, Mean, Premises, Source};
 use super::gains::{DAY_NS, SizeGain};
 use super::machine::Machine;
 use super::verdict::{Advice, ENOUGH, PER_DAY_NS_MIN, advise};
+use super::words::span;
 use block::Size;
 use daemon::control::statistics::{Curve, Statistics};
 use report::words::time;
@@ -136,7 +137,7 @@ fn by_curve(
         return Advice { sizes, ..too_early() };
     };
     let (gain, now) = (sizes[chosen], sizes[present]);
-    let a_day = |gain: &SizeGain| format!("{} a day", time(gain.saved_ns_per_day.unwrap_or(0.0)));
+    let a_day = |gain: &SizeGain| format!("{} a day", span(gain.saved_ns_per_day.unwrap_or(0.0)));
     let [memory, memory_now] = [gain, now].map(|gain| Size(gain.memory_bytes));
     advice.reason = format!(
         "Of the accesses of {}, {:.1} % hit with {memory_now}, and {:.1} % would with {memory}.",
@@ -204,7 +205,7 @@ mod tests {
         (counters.blocks_hit, counters.read_hits) = (100_000 - misses, 100_000 - misses);
         counters.read_misses = misses;
         let point = |index: usize| Point {
-            memory_bytes: 128 * MIB << index,
+            memory_bytes: (128 * MIB) << index,
             miss_ratio: miss_ratios[index],
             uncompressed_miss_ratio: None,
             saves_ns_per_s: Some((miss_ratios[1] - miss_ratios[index]) * 1e9),

@@ -290,3 +290,17 @@ fn a_load_without_requests_is_left_alone() {
     assert!(advice.reason.starts_with("No read or write reached a device"), "{}", advice.reason);
     assert!(advice.unseen[0].contains("Observe at least a usual day"), "{:?}", advice.unseen);
 }
+
+#[test]
+fn flushed_writes_that_only_ordered_would_spare_are_named() {
+    let write = Operation::Write { fua: false };
+    let mut events = Vec::new();
+    for round in 0..1000u64 {
+        events.push(event(round * 1_000_000, write, round * round));
+        events.push(event(round * 1_000_000 + 500, Operation::Flush, 0));
+    }
+    let facts = gathered(&events);
+    let advice = advise(&facts, &premises(&facts, None));
+    assert!(advice.leaves_it && advice.recommendation.is_none(), "{}", advice.verdict);
+    assert!(advice.reason.contains("With --durability ordered"), "{}", advice.reason);
+}

@@ -12,6 +12,8 @@ const STYLE: &str = "\
 .wide th, .wide td { padding: .3rem .25rem; white-space: nowrap; }
 .facts th { text-align: left; font-weight: 400; color: var(--soft); vertical-align: top; }
 .facts td { text-align: left; white-space: normal; }
+.wide th:first-child, .wide td:first-child { text-align: left; }
+figure { max-width: 40rem; }
 pre { white-space: pre-wrap; }
 ";
 

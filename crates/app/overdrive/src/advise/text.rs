@@ -1,6 +1,7 @@
 //! The answer as lines of text, and the tables that the page has, too.
 
 use super::Shown;
+use advice::load::span;
 use block::Size;
 use report::terminal::{Line, Look, Span};
 use report::words::{grouped, time};
@@ -25,7 +26,7 @@ pub(super) fn size_rows(shown: &Shown) -> Vec<[String; 6]> {
             percent(gain.hit_ratio),
             gain.read_hit_ratio.map_or(String::new(), percent),
             gain.write_hit_ratio.map_or(String::new(), percent),
-            gain.saved_ns_per_day.map_or("unknown".to_owned(), time),
+            gain.saved_ns_per_day.map_or("unknown".to_owned(), span),
             note,
         ]);
     }
@@ -107,7 +108,7 @@ pub(super) fn facts(shown: &Shown) -> Vec<(&'static str, String)> {
             _ => "--durability ordered",
         };
         let saved = match gain.saved_ns_per_day {
-            Some(ns) => format!("writes save {} a day", time(ns)),
+            Some(ns) => format!("writes save {} a day", span(ns)),
             None => format!("writes save {}", time(gain.saved_ns)),
         };
         let bound = if gain.name == "flush" { "at least" } else { "at most" };
