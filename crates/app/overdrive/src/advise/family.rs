@@ -54,10 +54,9 @@ impl Family {
             let label = self.label_of(process);
             let threads = fs::read_dir(self.file(process, "task")).into_iter().flatten().flatten();
             for thread in threads {
-                if let Some(number) = thread.file_name().to_str().and_then(|it| it.parse().ok()) {
-                    if let Some(label) = &label {
-                        self.threads.insert(number, Thread::Own(label.clone()));
-                    }
+                let number = thread.file_name().to_str().and_then(|it| it.parse().ok());
+                if let (Some(number), Some(label)) = (number, &label) {
+                    self.threads.insert(number, Thread::Own(label.clone()));
                 }
                 let children = fs::read_to_string(thread.path().join("children"));
                 let children = children.unwrap_or_default();
