@@ -17,7 +17,9 @@ fn object(output: &Output) -> serde_json::Value {
 /// Writes a trace in MSR's format: one read per second of `blocks` different blocks.
 fn trace(path: &Path, blocks: u64) {
     let line = |number: u64| {
-        let (time, offset) = (number * 10_000_000 + 128_166_372_003_061_629, number % blocks * 7);
+        // Distances that differ: equal steps would be a stream.
+        let block = number % blocks;
+        let (time, offset) = (number * 10_000_000 + 128_166_372_003_061_629, block * block * 7);
         format!("{time},usr,0,Read,{},4096,5000\n", offset * 4096)
     };
     fs::write(path, (0..2000).map(line).collect::<String>()).expect("written");

@@ -1,4 +1,4 @@
-//! Caches of one policy and several sizes, with hits of reads and writes apart.
+//! Caches of one policy and several sizes, with hits of reads and writes apart, and by origin.
 //!
 //! The accesses come one by one, and the caches run on other threads meanwhile.
 
@@ -17,7 +17,7 @@ const CHUNK: usize = 1 << 14;
 const QUEUE: usize = 4;
 
 /// Hits of a cache.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Hits {
     /// Size of the cache in bytes.
     pub memory_bytes: u64,
@@ -25,6 +25,11 @@ pub struct Hits {
     pub read_blocks: u64,
     /// The same of writes.
     pub write_blocks: u64,
+    /// Time that the reads took without a cache, as far as their blocks were cached, in
+    /// nanoseconds.
+    pub read_ns: u64,
+    /// The part of each origin, by its number.
+    pub origins: Vec<Accessed>,
 }
 
 /// Blocks that were accessed.
@@ -34,6 +39,8 @@ pub struct Accessed {
     pub read_blocks: u64,
     /// The same of writes.
     pub write_blocks: u64,
+    /// Time of the reads whose time is known, spread evenly over their blocks, in nanoseconds.
+    pub read_ns: u64,
 }
 
 /// Caches with the policy of `serve`. Reads and writes both admit their blocks.
@@ -42,20 +49,55 @@ pub struct DirectionCaches {
     chunk: Chunk,
     senders: Vec<SyncSender<Arc<Chunk>>>,
     workers: Vec<JoinHandle<Vec<Cache>>>,
-    accessed: Accessed,
+    /// Accessed blocks by origin.
+    accessed: Vec<Accessed>,
 }
 
 #[derive(Default)]
 struct Chunk {
     blocks: Vec<u64>,
-    are_writes: Vec<bool>,
+    origins: Vec<Origin>,
+    /// The block's part of the time of its request, in nanoseconds.
+    times_ns: Vec<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Origin {
+    number: u32,
+    is_write: bool,
 }
 
 struct Cache {
     memory_bytes: u64,
     policy: Simulation,
-    read_misses: u64,
-    write_misses: u64,
+    /// Missed blocks by origin.
+    misses: Vec<Accessed>,
+}
+
+impl Accessed {
+    fn count(counts: &mut Vec<Accessed>, origin: Origin, blocks: u64, ns: u64) {
+        let number = origin.number as usize;
+        if counts.len() <= number {
+            counts.resize(number + 1, Accessed::default());
+        }
+        let counts = &mut counts[number];
+        match origin.is_write {
+            true => counts.write_blocks += blocks,
+            false => {
+                counts.read_blocks += blocks;
+                counts.read_ns = counts.read_ns.saturating_add(ns);
+            }
+        }
+    }
+
+    /// Returns the sum of several origins.
+    pub fn sum<'a>(origins: impl IntoIterator<Item = &'a Accessed>) -> Accessed {
+        origins.into_iter().fold(Accessed::default(), |sum, one| Accessed {
+            read_blocks: sum.read_blocks + one.read_blocks,
+            write_blocks: sum.write_blocks + one.write_blocks,
+            read_ns: sum.read_ns.saturating_add(one.read_ns),
+        })
+    }
 }
 
 impl DirectionCaches {
@@ -66,8 +108,7 @@ impl DirectionCaches {
         let cache = |bytes: &u64| Cache {
             memory_bytes: *bytes,
             policy: Simulation::new(DEFAULT, rate.scaled(slots(*bytes)).max(1)),
-            read_misses: 0,
-            write_misses: 0,
+            misses: Vec::new(),
         };
         let count = threads.clamp(1, sizes.len().max(1));
         let mut parts: Vec<Vec<Cache>> = (0..count).map(|_| Vec::new()).collect();
@@ -80,28 +121,33 @@ impl DirectionCaches {
             senders.push(sender);
             workers.push(std::thread::spawn(move || work(part, &receiver)));
         }
-        let (chunk, accessed) = (Chunk::default(), Accessed::default());
+        let (chunk, accessed) = (Chunk::default(), Vec::new());
         DirectionCaches { rate, chunk, senders, workers, accessed }
     }
 
     /// Accesses the blocks of a request; others than reads and writes touch none.
     pub fn access(&mut self, access: &Access) {
+        self.access_from(access, 0);
+    }
+
+    /// Accesses the blocks of a request of this origin. Numbers of origins begin at 0, and are
+    /// small: each has its own counts.
+    pub fn access_from(&mut self, access: &Access, origin: u32) {
         if access.bytes == 0 || access.direction == Direction::Other {
             return;
         }
-        let is_write = access.direction == Direction::Write;
+        let origin = Origin { number: origin, is_write: access.direction == Direction::Write };
         let first = access.first_byte / BLOCK_BYTES;
         let last = (access.first_byte + access.bytes - 1) / BLOCK_BYTES;
-        let count = match is_write {
-            true => &mut self.accessed.write_blocks,
-            false => &mut self.accessed.read_blocks,
-        };
-        *count += last - first + 1;
+        let blocks = last - first + 1;
+        let block_ns = access.details.took_ns.unwrap_or(0) / blocks;
+        Accessed::count(&mut self.accessed, origin, blocks, block_ns.saturating_mul(blocks));
         let device = u64::from(access.device) << NUMBER_BITS;
         for block in (first..=last).map(|block| device | block) {
             if self.rate.takes(block) {
                 self.chunk.blocks.push(block);
-                self.chunk.are_writes.push(is_write);
+                self.chunk.origins.push(origin);
+                self.chunk.times_ns.push(block_ns);
             }
         }
         if self.chunk.blocks.len() >= CHUNK {
@@ -117,25 +163,39 @@ impl DirectionCaches {
         }
     }
 
-    /// Returns the hits by size, in ascending order, and the number of accessed blocks.
+    /// Returns the hits by size, in ascending order, and the number of accessed blocks by origin.
     ///
     /// Misses of a sample are extrapolated by its rate, independent of its share of the accesses
     /// (SHARDS-adj).
-    pub fn end(mut self) -> (Vec<Hits>, Accessed) {
+    pub fn end(mut self) -> (Vec<Hits>, Vec<Accessed>) {
         self.send();
         drop(std::mem::take(&mut self.senders));
         let (rate, accessed) = (self.rate, self.accessed);
-        let hits = |all: u64, misses| all.saturating_sub(rate.extrapolated(misses));
+        let hits = |all: &Accessed, misses: &Accessed| {
+            let left = |all: u64, misses| all.saturating_sub(rate.extrapolated(misses));
+            Accessed {
+                read_blocks: left(all.read_blocks, misses.read_blocks),
+                write_blocks: left(all.write_blocks, misses.write_blocks),
+                read_ns: left(all.read_ns, misses.read_ns),
+            }
+        };
         let mut found = Vec::new();
         for worker in self.workers {
             let caches = match worker.join() {
                 Ok(caches) => caches,
                 Err(panic) => std::panic::resume_unwind(panic),
             };
-            found.extend(caches.into_iter().map(|cache| Hits {
-                memory_bytes: cache.memory_bytes,
-                read_blocks: hits(accessed.read_blocks, cache.read_misses),
-                write_blocks: hits(accessed.write_blocks, cache.write_misses),
+            found.extend(caches.into_iter().map(|mut cache| {
+                let all = hits(&Accessed::sum(&accessed), &Accessed::sum(&cache.misses));
+                cache.misses.resize(accessed.len(), Accessed::default());
+                let origins = accessed.iter().zip(&cache.misses);
+                Hits {
+                    memory_bytes: cache.memory_bytes,
+                    read_blocks: all.read_blocks,
+                    write_blocks: all.write_blocks,
+                    read_ns: all.read_ns,
+                    origins: origins.map(|(all, misses)| hits(all, misses)).collect(),
+                }
             }));
         }
         found.sort_by_key(|hits| hits.memory_bytes);
@@ -146,12 +206,11 @@ impl DirectionCaches {
 fn work(mut caches: Vec<Cache>, chunks: &Receiver<Arc<Chunk>>) -> Vec<Cache> {
     for chunk in chunks {
         for cache in &mut caches {
-            for (block, is_write) in chunk.blocks.iter().zip(&chunk.are_writes) {
-                let misses = match is_write {
-                    true => &mut cache.write_misses,
-                    false => &mut cache.read_misses,
-                };
-                *misses += u64::from(!cache.policy.read(*block));
+            let facts = chunk.origins.iter().zip(&chunk.times_ns);
+            for (block, (origin, ns)) in chunk.blocks.iter().zip(facts) {
+                if !cache.policy.read(*block) {
+                    Accessed::count(&mut cache.misses, *origin, 1, *ns);
+                }
             }
         }
     }
@@ -184,9 +243,29 @@ mod tests {
         caches.access(&Access { bytes: 0, ..access(Direction::Read, 9) });
         caches.access(&access(Direction::Other, 9));
         let (hits, accessed) = caches.end();
-        assert_eq!(accessed, Accessed { read_blocks: 8, write_blocks: 8 });
-        assert_eq!(hits[0], Hits { memory_bytes: 4096, read_blocks: 0, write_blocks: 0 });
-        assert_eq!(hits[1], Hits { memory_bytes: 40_960, read_blocks: 8, write_blocks: 4 });
+        assert_eq!(accessed, [Accessed { read_blocks: 8, write_blocks: 8, read_ns: 0 }]);
+        let of = |hits: &Hits| (hits.memory_bytes, hits.read_blocks, hits.write_blocks);
+        assert_eq!((of(&hits[0]), of(&hits[1])), ((4096, 0, 0), (40_960, 8, 4)));
+    }
+
+    #[test]
+    fn origins_share_a_cache_and_are_counted_apart() {
+        let mut caches = DirectionCaches::new(&[40_960], Rate::ALL, 1);
+        let details = trace::Details { took_ns: Some(70), ..trace::Details::default() };
+        let read = |block| Access { details, ..access(Direction::Read, block) };
+        caches.access_from(&read(1), 2);
+        caches.access_from(&read(1), 0);
+        caches.access_from(&read(2), 0);
+        caches.access_from(&access(Direction::Write, 2), 2);
+        let (hits, accessed) = caches.end();
+        let counts = |read_blocks, write_blocks| Accessed {
+            read_blocks,
+            write_blocks,
+            read_ns: read_blocks * 70,
+        };
+        assert_eq!(accessed, [counts(2, 0), counts(0, 0), counts(1, 1)]);
+        assert_eq!(hits[0].origins, [counts(1, 0), counts(0, 0), counts(0, 1)]);
+        assert_eq!((hits[0].read_blocks, hits[0].write_blocks, hits[0].read_ns), (1, 1, 70));
     }
 
     #[test]
@@ -199,7 +278,7 @@ mod tests {
                 caches.access(&access(Direction::Read, 40_000f64.powf(part) as u64));
             }
             let (hits, accessed) = caches.end();
-            hits[0].read_blocks as f64 / accessed.read_blocks as f64
+            hits[0].read_blocks as f64 / accessed[0].read_blocks as f64
         };
         let (whole, part) = (ratio(Rate::ALL), ratio(Rate::new(0.25).expect("a rate")));
         assert!((whole - part).abs() < 0.02, "{whole}, {part}");

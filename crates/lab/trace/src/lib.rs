@@ -9,6 +9,7 @@
 //!   a file --bytes--> Trace::parse --events--> load::Replay
 //!   a file of any format --pieces--> Reader::feed --accesses--> simulator, traces
 //!   lines of tracefs --> BlockEvent --> traces::Matcher
+//!   pages of tracefs --> RingPages --> RingEvent --> BlockEvent
 //!   accesses --> text::Csv, text::FioLog --> a file
 //! ```
 //!
@@ -35,6 +36,7 @@ mod parse;
 mod processes;
 mod reader;
 pub mod recording;
+mod ring_pages;
 pub mod text;
 mod trace;
 mod tracefs;
@@ -48,6 +50,7 @@ pub use format::Format;
 pub use malformed::Malformed;
 pub use processes::{PROCESSES_MAX, Processes};
 pub use reader::{LINE_MAX, Notes, Reader};
+pub use ring_pages::{RingEvent, RingPages};
 pub use trace::Trace;
 pub use tracefs::{BlockEvent, Step};
 pub use window::{WINDOW, Window};

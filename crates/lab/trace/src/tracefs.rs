@@ -138,7 +138,7 @@ fn errno(text: &[u8]) -> Option<Option<i32>> {
 
 /// Returns the operation of these letters. Zeros have no letter of their own (N), and neither have
 /// commands without sectors; operations on zones begin with a Z.
-fn operation(rwbs: &[u8], sectors: u32) -> Option<Operation> {
+pub(crate) fn operation(rwbs: &[u8], sectors: u32) -> Option<Operation> {
     let operation = match rwbs.first()? {
         b'N' => Some(Operation::Zero { fua: false, may_unmap: false }),
         b'Z' => None,

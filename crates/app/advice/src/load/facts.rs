@@ -1,5 +1,6 @@
 //! Facts about a load, and the premises under which they are judged.
 
+use super::machine::Machine;
 use simulator::{Accessed, Hits};
 
 /// A number of requests with their times.
@@ -12,15 +13,39 @@ pub struct Mean {
 }
 
 impl Mean {
-    pub(crate) fn add(&mut self, ns: u64) {
-        self.count += 1;
-        self.sum_ns = self.sum_ns.saturating_add(ns);
+    /// Adds a request, if its time is known.
+    pub(crate) fn add(&mut self, ns: Option<u64>) {
+        self.count += u64::from(ns.is_some());
+        self.sum_ns = self.sum_ns.saturating_add(ns.unwrap_or(0));
     }
 
     /// Returns the mean time in nanoseconds. None: no time is known.
     pub fn ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
+}
+
+/// The requests of a process.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Process {
+    /// Its name, as the kernel shows it.
+    pub name: String,
+    /// Whether it belongs to the load that is judged.
+    pub counts: bool,
+    /// Number of its reads.
+    pub reads: u64,
+    /// Number of its writes.
+    pub writes: u64,
+    /// Bytes of its reads.
+    pub read_bytes: u64,
+    /// Bytes of its writes.
+    pub write_bytes: u64,
+    /// Times of its reads.
+    pub read_times: Mean,
+    /// Blocks of its reads and writes.
+    pub accessed: Accessed,
+    /// The cached part of them, by size as in [`Facts::hits`].
+    pub hits: Vec<Accessed>,
 }
 
 /// Observations of a load.
@@ -46,8 +71,18 @@ pub struct Facts {
     pub write_times: Mean,
     /// Times of the flushes.
     pub flush_times: Mean,
-    /// Share of the bytes of reads that continue an earlier read. None: addresses are unknown.
+    /// Number of reads that the kernel made ahead of a program, as far as they are marked.
+    pub ahead_reads: u64,
+    /// Number of writes for which no program waited, as far as writes are marked: writeback by the
+    /// kernel.
+    pub background_writes: u64,
+    /// Share of the bytes of reads that begin where an earlier read ends. None: addresses are
+    /// unknown.
     pub sequential_share: Option<f64>,
+    /// Share of the bytes of reads that continue a stream in steps, or backward.
+    pub strided_share: Option<f64>,
+    /// Reads that continue any stream and were not made ahead by the kernel, and their known times.
+    pub followed: Option<Mean>,
     /// Blocks of writes that were written again before the next flush, and within two and a half
     /// seconds. None: flushes or times are unknown.
     pub overwritten_blocks: Option<u64>,
@@ -57,6 +92,10 @@ pub struct Facts {
     pub hits: Vec<Hits>,
     /// Share of the blocks that was simulated.
     pub sample_rate: f64,
+    /// Requests by process, those of the load first; empty: unknown.
+    pub processes: Vec<Process>,
+    /// Events that were lost before they were seen.
+    pub lost: u64,
 }
 
 /// Origin of the times of requests.
@@ -121,8 +160,11 @@ impl Latency {
 pub struct Premises {
     /// Times without a cache.
     pub latency: Latency,
-    /// Memory that no active file uses, in bytes. None: unknown.
-    pub spare_bytes: Option<u64>,
+    /// The memory of the machine. None: unknown.
+    pub machine: Option<Machine>,
+    /// Pages of files that were read again soon after their eviction, on the whole machine, while
+    /// the load was watched. None: unknown.
+    pub refaults: Option<u64>,
     /// The backing in the recommended command.
     pub backing: String,
 }

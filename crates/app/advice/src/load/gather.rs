@@ -1,29 +1,17 @@
 //! Gathers facts about a load from its requests.
 
-use super::facts::Facts;
+use super::facts::{Facts, Mean, Process};
+use super::overwrites::Overwrites;
 use super::streams::Streams;
-use simulator::{DirectionCaches, Error, Rate, each_access};
-use std::collections::HashMap;
-use std::io::Read;
-use std::path::Path;
-use trace::recording::MAGIC;
-use trace::{Access, Details, Direction, Event, Format, Operation, Trace};
+use simulator::{Accessed, DirectionCaches, Rate};
+use trace::recording::Entry;
+use trace::{Access, Details, Direction, Event, Marks, Operation};
 
 /// The smallest cache that is considered, in bytes.
 const SIZE_MIN: u64 = 256 << 20;
-/// Time after which a write is written back without a flush: half of the default of `dirty_age`.
-const WRITEBACK_NS: u64 = 2_500_000_000;
-/// Maximum size of a file whose blocks are all simulated; of larger ones, a sample is.
-const WHOLE_BYTES_MAX: u64 = 64 << 20;
-/// The same of a compressed file.
-const WHOLE_PACKED_BYTES_MAX: u64 = 1 << 20;
-/// First bytes of files compressed by gzip, xz and zstd.
-const PACKED: [&[u8]; 3] = [b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"];
-/// The sample of larger traces.
-const SAMPLE: f64 = 0.125;
-/// Maximum size of a recording that is read as a whole, with the times of its requests.
-const RECORDING_BYTES_MAX: u64 = 2 << 30;
-const BLOCK_BYTES: u64 = simulator::BLOCK_BYTES;
+/// Maximum number of slots of the largest simulated cache: 256 GiB. The caches together take about
+/// a hundredth of the machine's memory.
+const SLOTS_MAX: u64 = 1 << 26;
 
 /// Returns the sizes to consider: 256 MiB, doubled up to half of the memory, and that half.
 pub fn sizes(memory_bytes: u64) -> Vec<u64> {
@@ -40,6 +28,12 @@ pub fn sizes(memory_bytes: u64) -> Vec<u64> {
     sizes
 }
 
+/// Returns the share of the blocks with which caches of these sizes take bounded memory.
+pub fn sample_of(sizes: &[u64]) -> Rate {
+    let slots = sizes.iter().max().map_or(1, |bytes| bytes / simulator::BLOCK_BYTES);
+    Rate::new(SLOTS_MAX as f64 / slots.max(1) as f64).unwrap_or(Rate::ALL)
+}
+
 /// Gathers facts, request by request.
 pub struct Gather {
     facts: Facts,
@@ -48,6 +42,22 @@ pub struct Gather {
     /// Times of the first and the last request.
     times: Option<(u64, u64)>,
     overwrites: Overwrites,
+    /// Requests of each origin: 0 is unknown, the others are processes.
+    origins: Vec<Origin>,
+    /// Whether marks of the kernel are known.
+    has_marks: bool,
+}
+
+/// The requests of an origin.
+#[derive(Clone, Copy, Default)]
+struct Origin {
+    /// Whether it belongs to the load that is judged.
+    counts: bool,
+    reads: u64,
+    writes: u64,
+    read_bytes: u64,
+    write_bytes: u64,
+    read_times: Mean,
 }
 
 impl Gather {
@@ -60,157 +70,169 @@ impl Gather {
             streams: Streams::default(),
             times: None,
             overwrites: Overwrites::default(),
+            origins: Vec::new(),
+            has_marks: false,
         }
     }
 
-    /// Observes a request of which only the direction is known.
+    /// Observes a request of the load.
     pub fn see(&mut self, access: &Access) {
+        self.see_of(access, true);
+    }
+
+    /// Observes a request. If it does not count, it uses the caches, and its process is listed, but
+    /// it is no part of the load.
+    pub fn see_of(&mut self, access: &Access, counts: bool) {
+        let origin = access.details.process.map_or(0, |process| process.saturating_add(1));
+        self.caches.access_from(access, origin);
+        self.count_origin(access, origin as usize, counts);
+        let marks = access.details.marks;
+        self.has_marks |= marks != Marks::default();
+        let is_waited = marks.0 & Marks::SYNC != 0;
+        // Formats that show directions only have no operations.
+        let operation = access.details.operation;
+        match operation {
+            Some(Operation::Write { .. }) => self.overwrites.write(access, counts, is_waited),
+            Some(Operation::Flush) => self.overwrites.flush(),
+            _ => {}
+        }
+        if counts {
+            self.count(access, is_waited);
+        }
+    }
+
+    fn count(&mut self, access: &Access, is_waited: bool) {
+        let Details { operation, took_ns, marks, .. } = access.details;
         let facts = &mut self.facts;
         match access.direction {
             Direction::Read => {
                 facts.reads += 1;
                 facts.read_bytes += access.bytes;
-                self.streams.read(access.device, access.first_byte, access.bytes);
+                let is_ahead = marks.0 & Marks::AHEAD != 0;
+                facts.ahead_reads += u64::from(is_ahead);
+                facts.read_times.add(took_ns);
+                let (device, first) = (access.device, access.first_byte);
+                self.streams.read(device, first, access.bytes, took_ns, is_ahead);
             }
             Direction::Write => {
                 facts.writes += 1;
                 facts.write_bytes += access.bytes;
+                facts.background_writes += u64::from(!is_waited);
+                facts.write_times.add(took_ns);
             }
             Direction::Other => facts.others += 1,
         }
+        if let Some(operation) = operation {
+            let flushes = facts.flushes.get_or_insert(0);
+            if operation == Operation::Flush {
+                *flushes += 1;
+                facts.flush_times.add(took_ns);
+            }
+        }
         let (first, last) = self.times.unwrap_or((access.time_ns, access.time_ns));
         self.times = Some((first.min(access.time_ns), last.max(access.time_ns)));
-        self.caches.access(access);
     }
 
-    /// Observes a request with its operation, and the time that it took.
-    pub fn see_event(&mut self, event: &Event) {
-        let direction = match event.operation {
-            Operation::Read => Direction::Read,
-            Operation::Write { .. } => Direction::Write,
-            _ => Direction::Other,
-        };
-        let access = Access {
-            time_ns: event.time_ns,
-            device: event.device,
-            direction,
-            first_byte: event.first * 512,
-            bytes: u64::from(event.sectors) * 512,
-            details: Details::default(),
-        };
-        self.see(&access);
-        let flushes = self.facts.flushes.get_or_insert(0);
-        let times = match event.operation {
-            Operation::Read => Some(&mut self.facts.read_times),
-            Operation::Write { .. } => {
-                self.overwrites.write(&access);
-                Some(&mut self.facts.write_times)
+    fn count_origin(&mut self, access: &Access, number: usize, counts: bool) {
+        if self.origins.len() <= number {
+            self.origins.resize(number + 1, Origin::default());
+        }
+        let origin = &mut self.origins[number];
+        origin.counts |= counts;
+        match access.direction {
+            Direction::Read => {
+                origin.reads += 1;
+                origin.read_bytes += access.bytes;
+                origin.read_times.add(access.details.took_ns);
             }
-            Operation::Flush => {
-                *flushes += 1;
-                self.overwrites.flush();
-                Some(&mut self.facts.flush_times)
+            Direction::Write => {
+                origin.writes += 1;
+                origin.write_bytes += access.bytes;
             }
-            _ => None,
-        };
-        if let (Some(times), Some(ns)) = (times, event.took_ns) {
-            times.add(ns);
+            Direction::Other => {}
         }
     }
 
-    /// Returns the facts.
-    pub fn end(self) -> Facts {
+    /// Returns the facts. `names`: of the processes.
+    pub fn end(mut self, names: &[String]) -> Facts {
         let mut facts = self.facts;
-        (facts.hits, facts.accessed) = self.caches.end();
-        facts.sequential_share = self.streams.share();
+        let (mut hits, mut accessed) = self.caches.end();
+        self.origins.resize(self.origins.len().max(accessed.len()), Origin::default());
+        accessed.resize(self.origins.len(), Accessed::default());
+        hits.iter_mut().for_each(|it| it.origins.resize(self.origins.len(), Accessed::default()));
+        let own = |of: &[Accessed]| {
+            let of = self.origins.iter().zip(of).filter(|(origin, _)| origin.counts);
+            Accessed::sum(of.map(|(_, it)| it))
+        };
+        facts.accessed = own(&accessed);
+        for hits in &mut hits {
+            let sum = own(&hits.origins);
+            (hits.read_blocks, hits.write_blocks, hits.read_ns) =
+                (sum.read_blocks, sum.write_blocks, sum.read_ns);
+        }
+        let process = |(number, origin): (usize, &Origin)| Process {
+            name: names.get(number).cloned().unwrap_or_default(),
+            counts: origin.counts,
+            reads: origin.reads,
+            writes: origin.writes,
+            read_bytes: origin.read_bytes,
+            write_bytes: origin.write_bytes,
+            read_times: origin.read_times,
+            accessed: accessed[number + 1],
+            hits: hits.iter().map(|hits| hits.origins[number + 1]).collect(),
+        };
+        let known = self.origins.iter().skip(1).enumerate().map(process);
+        facts.processes = known.filter(|process| process.reads + process.writes > 0).collect();
+        facts.processes.sort_by_key(|it| std::cmp::Reverse((it.counts, it.reads + it.writes)));
+        facts.hits = hits;
+        if let Some((sequential, strided)) = self.streams.shares() {
+            (facts.sequential_share, facts.strided_share) = (Some(sequential), Some(strided));
+            facts.followed =
+                Some(Mean { count: self.streams.followed_reads, sum_ns: self.streams.followed_ns });
+        }
         // A format without times has zeros.
         facts.duration_ns =
             self.times.map(|(first, last)| last - first).filter(|duration| *duration > 0);
+        if !self.has_marks {
+            facts.background_writes = 0;
+        }
         // Without a flush, writes go through (C11).
-        let counts = facts.flushes.is_some_and(|count| count > 0);
-        facts.overwritten_blocks =
-            facts.flushes.map(|_| if counts { self.overwrites.overwritten } else { 0 });
+        let is_flushed = facts.flushes.is_some_and(|count| count > 0);
+        facts.overwritten_blocks = facts.flushes.map(|_| match (is_flushed, self.has_marks) {
+            (false, _) => 0,
+            (true, true) => self.overwrites.waited_blocks,
+            (true, false) => self.overwrites.blocks,
+        });
         facts
     }
 }
 
-/// Blocks that were written since the last flush.
-#[derive(Default)]
-struct Overwrites {
-    written: HashMap<(u32, u64), u64>,
-    overwritten: u64,
-}
-
-/// Maximum number of blocks that are remembered between flushes.
-const WRITTEN_MAX: usize = 1 << 22;
-
-impl Overwrites {
-    fn write(&mut self, access: &Access) {
-        if access.bytes == 0 {
-            return;
-        }
-        if self.written.len() >= WRITTEN_MAX {
-            self.written.clear();
-        }
-        let last = (access.first_byte + access.bytes - 1) / BLOCK_BYTES;
-        for block in access.first_byte / BLOCK_BYTES..=last {
-            let before = self.written.insert((access.device, block), access.time_ns);
-            let is_soon = |before: u64| access.time_ns.saturating_sub(before) < WRITEBACK_NS;
-            self.overwritten += u64::from(before.is_some_and(is_soon));
-        }
-    }
-
-    fn flush(&mut self) {
-        self.written.clear();
+/// Returns a recorded request as an access, with all that is known of it.
+pub fn access_of(entry: &Entry) -> Access {
+    let event = &entry.event;
+    let direction = match event.operation {
+        Operation::Read => Direction::Read,
+        Operation::Write { .. } => Direction::Write,
+        _ => Direction::Other,
+    };
+    let details = Details {
+        operation: Some(event.operation),
+        took_ns: event.took_ns,
+        sent_ns: entry.sent_ns,
+        process: entry.process,
+        marks: entry.marks,
+    };
+    Access {
+        time_ns: event.time_ns,
+        device: event.device,
+        direction,
+        first_byte: event.first.saturating_mul(512),
+        bytes: u64::from(event.sectors) * 512,
+        details,
     }
 }
 
-/// Gathers facts about a trace in a file, which may be compressed.
-///
-/// # Errors
-/// The file cannot be read, is not a trace, or has no reads and writes.
-pub fn gather_trace(
-    path: &Path,
-    format: Option<Format>,
-    sizes: &[u64],
-    threads: usize,
-) -> Result<(Facts, Format), Error> {
-    let bytes = path.metadata().map_or(0, |data| data.len());
-    let start = start_of(path);
-    let may_record = format.is_none_or(|format| format == Format::Recording);
-    let is_recording = may_record && start.starts_with(&MAGIC);
-    let whole_max = match PACKED.iter().any(|magic| start.starts_with(magic)) {
-        true => WHOLE_PACKED_BYTES_MAX,
-        false => WHOLE_BYTES_MAX,
-    };
-    let rate = match bytes <= whole_max {
-        true => Rate::ALL,
-        false => Rate::new(SAMPLE).expect("a share"),
-    };
-    let mut gather = Gather::new(sizes, rate, threads);
-    let format = if is_recording && bytes <= RECORDING_BYTES_MAX {
-        let place = path.display();
-        let content =
-            std::fs::read(path).map_err(|error| Error::Io(format!("{place}: {error}")))?;
-        let trace = Trace::parse(&content)
-            .map_err(|malformed| Error::Malformed(format!("{place}: {malformed}")))?;
-        trace.events().iter().for_each(|event| gather.see_event(event));
-        Format::Recording
-    } else {
-        each_access(path, format, |access| gather.see(access))?
-    };
-    let facts = gather.end();
-    if facts.reads + facts.writes == 0 {
-        let message = format!("{}: contains no read or write; use another trace", path.display());
-        return Err(Error::Malformed(message));
-    }
-    Ok((facts, format))
-}
-
-/// Returns the first bytes of a file; none if it cannot be read.
-fn start_of(path: &Path) -> Vec<u8> {
-    let mut start = Vec::new();
-    let file = std::fs::File::open(path);
-    _ = file.and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start));
-    start
+/// Returns a request without an origin as an access.
+pub fn access_of_event(event: &Event) -> Access {
+    access_of(&Entry::from(*event))
 }

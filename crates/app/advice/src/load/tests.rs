@@ -1,15 +1,15 @@
 //! Advice on small loads.
 
 use super::*;
-use simulator::{Hits, Rate};
+use simulator::{Accessed, Hits, Rate};
 use std::fs;
-use trace::{Access, Details, Direction, Event, Operation};
+use trace::{Access, Details, Direction, Event, Marks, Operation};
 
 const MIB: u64 = 1 << 20;
 
 fn premises(facts: &Facts, given_ns: Option<u64>) -> Premises {
     let latency = Latency::of(facts, given_ns);
-    Premises { latency, spare_bytes: None, backing: "/dev/sdx".to_owned() }
+    Premises { latency, machine: None, refaults: None, backing: "/dev/sdx".to_owned() }
 }
 
 fn event(time_ns: u64, operation: Operation, block: u64) -> Event {
@@ -20,8 +20,8 @@ fn event(time_ns: u64, operation: Operation, block: u64) -> Event {
 
 fn gathered(events: &[Event]) -> Facts {
     let mut gather = Gather::new(&[256 * MIB, 512 * MIB], Rate::ALL, 1);
-    events.iter().for_each(|event| gather.see_event(event));
-    gather.end()
+    events.iter().for_each(|event| gather.see(&access_of_event(event)));
+    gather.end(&[])
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_load_that_reads_again_gets_the_smallest_size_that_is_enough() {
     assert_eq!((facts.reads, facts.writes, facts.flushes), (1000, 0, Some(0)));
     assert_eq!(facts.read_times.ns(), Some(500_000.0));
     let advice = advise(&facts, &premises(&facts, None));
-    assert_eq!(advice.sizes[0].read_hit_ratio, 0.99);
+    assert_eq!(advice.sizes[0].read_hit_ratio, Some(0.99));
     assert_eq!(advice.sizes[0].saved_ns, 990.0 * 490_000.0);
     assert_eq!(advice.chosen, Some(0));
     assert_eq!(advice.recommendation.as_deref(), Some("overdrive attach /dev/sdx --memory 256M"));
@@ -53,7 +53,7 @@ fn a_load_that_reads_again_gets_the_smallest_size_that_is_enough() {
 #[test]
 fn a_load_that_reads_nothing_again_is_left_alone() {
     let events: Vec<Event> =
-        (0..1000).map(|number| event(number * 1_000_000, Operation::Read, number * 3)).collect();
+        (0..1000u64).map(|it| event(it * 1_000_000, Operation::Read, it * it * 3)).collect();
     let facts = gathered(&events);
     assert_eq!(facts.sequential_share, Some(0.0));
     let advice = advise(&facts, &premises(&facts, None));
@@ -111,19 +111,23 @@ fn memory_of_active_files_is_not_recommended() {
     let facts = Facts {
         reads: 1000,
         duration_ns: Some(3_600_000_000_000),
-        accessed: simulator::Accessed { read_blocks: 1000, write_blocks: 0 },
+        accessed: Accessed { read_blocks: 1000, ..Accessed::default() },
         hits: [(256, 300), (512, 400), (1024, 900)]
             .map(|(mib, read_blocks)| Hits {
                 memory_bytes: mib * MIB,
                 read_blocks,
-                write_blocks: 0,
+                ..Hits::default()
             })
             .to_vec(),
         ..Facts::default()
     };
     let all = premises(&facts, Some(8_000_000));
-    let with =
-        |spare: u64| advise(&facts, &Premises { spare_bytes: Some(spare * MIB), ..all.clone() });
+    let with = |spare: u64| {
+        let active_file_bytes = 200 * MIB;
+        let available_bytes = spare * MIB + active_file_bytes;
+        let machine = Machine { available_bytes, active_file_bytes, ..Machine::default() };
+        advise(&facts, &Premises { machine: Some(machine), ..all.clone() })
+    };
     assert_eq!(advise(&facts, &all).chosen, Some(2));
     assert_eq!(with(600).chosen, Some(1));
     let sizes = with(600).sizes;
@@ -131,6 +135,8 @@ fn memory_of_active_files_is_not_recommended() {
         sizes.iter().map(|gain| gain.is_spare).collect::<Vec<_>>(),
         [Some(true), Some(true), Some(false)]
     );
+    let displaced = |gain: &SizeGain| gain.displaced.map(|it| it.active_bytes / MIB);
+    assert_eq!(sizes.iter().map(displaced).collect::<Vec<_>>(), [Some(0), Some(0), Some(200)]);
     assert!(with(100).leaves_it && with(100).verdict.contains("no memory to spare"));
 }
 
@@ -161,7 +167,7 @@ fn a_trace_without_times_says_so() {
     assert_eq!((facts.duration_ns, facts.flushes, format.name()), (None, None, "csv"));
     let advice = advise(&facts, &premises(&facts, None));
     assert_eq!(advice.sizes[0].saved_ns_per_day, None);
-    assert!(advice.verdict.ends_with("in all of this trace"), "{}", advice.verdict);
+    assert!(advice.verdict.ends_with("in the observed time"), "{}", advice.verdict);
     assert!(advice.reason.contains("assumed"), "{}", advice.reason);
     assert!(advice.unseen[0].starts_with("The trace has no times"), "{:?}", advice.unseen);
     fs::write(&path, "R,0,0\n").expect("written");
@@ -175,7 +181,7 @@ fn a_trace_without_times_says_so() {
         bytes: 0,
         details: Details::default(),
     });
-    assert_eq!(gather.end().others, 1);
+    assert_eq!(gather.end(&[]).others, 1);
     assert!(gather_trace(&home.path().join("none"), None, &[256 * MIB], 1).is_err());
 }
 
@@ -190,4 +196,111 @@ fn a_recording_has_times_and_flushes() {
     let (facts, format) = gather_trace(&path, None, &[256 * MIB], 1).expect("a trace");
     assert_eq!((facts.flushes, facts.reads, format.name()), (Some(1), 1, "recording"));
     assert_eq!((facts.read_times.count, facts.flush_times.count), (1, 1));
+    assert!(facts.processes.is_empty());
+}
+
+/// Returns an access of a process, with the kernel's marks.
+fn by(process: u32, event: &Event, marks: u32) -> Access {
+    let access = access_of_event(event);
+    let details = Details { process: Some(process), marks: Marks(marks), ..access.details };
+    Access { details, ..access }
+}
+
+#[test]
+fn processes_are_judged_apart_and_share_the_cache() {
+    let mut gather = Gather::new(&[256 * MIB], Rate::ALL, 1);
+    let read = |time, block| event(time, Operation::Read, block);
+    for round in 0..100u64 {
+        // The database reads what the scanner has just read.
+        gather.see_of(&by(0, &read(round * 2_000_000, round), Marks::SYNC), false);
+        gather.see_of(&by(1, &read(round * 2_000_000 + 1_000_000, round), Marks::SYNC), true);
+    }
+    let facts = gather.end(&["scanner".to_owned(), "database".to_owned()]);
+    assert_eq!(
+        (facts.reads, facts.accessed.read_blocks, facts.hits[0].read_blocks),
+        (100, 100, 100)
+    );
+    let names: Vec<_> = facts.processes.iter().map(|it| (it.name.as_str(), it.counts)).collect();
+    assert_eq!(names, [("database", true), ("scanner", false)]);
+    let advice = advise(&facts, &premises(&facts, None));
+    assert_eq!(advice.sizes[0].saved_ns, 100.0 * 490_000.0);
+    let ratios: Vec<_> = advice.processes.iter().map(|sizes| sizes[0].read_hit_ratio).collect();
+    assert_eq!(ratios, [1.0, 0.0]);
+    assert_eq!(advice.processes[0][0].read_saved_ns, 100.0 * 490_000.0);
+    assert!(advice.unseen.iter().any(|it| it.contains("kworker")), "{:?}", advice.unseen);
+}
+
+#[test]
+fn writes_that_no_program_waits_for_save_nothing() {
+    let write = Operation::Write { fua: false };
+    let facts = |marks: u32| {
+        let mut gather = Gather::new(&[256 * MIB], Rate::ALL, 1);
+        for time in 0..100u64 {
+            gather.see(&by(0, &event(time * 1_000_000, write, 7), marks));
+        }
+        gather.see(&by(0, &event(100_000_000, Operation::Flush, 0), Marks::SYNC));
+        gather.end(&["kworker".to_owned()])
+    };
+    let (waited, background) = (facts(Marks::SYNC), facts(0));
+    assert_eq!((waited.overwritten_blocks, waited.background_writes), (Some(99), 0));
+    assert_eq!((background.overwritten_blocks, background.background_writes), (Some(0), 100));
+    let advice = advise(&background, &premises(&background, None));
+    assert_eq!(advice.durabilities[1].saved_ns, 490_000.0);
+    assert!(advice.leaves_it, "{}", advice.verdict);
+}
+
+#[test]
+fn reads_of_different_lengths_save_their_own_times() {
+    // Short reads of one block again and again, long reads of new blocks.
+    let mut gather = Gather::new(&[256 * MIB], Rate::ALL, 1);
+    for round in 0..100u64 {
+        let short = event(round * 2_000_000, Operation::Read, 5);
+        let long = event(round * 2_000_000 + 1_000_000, Operation::Read, 1000 + round * 31);
+        gather.see(&access_of_event(&Event { took_ns: Some(60_000), ..short }));
+        gather.see(&access_of_event(&Event { took_ns: Some(9_000_000), ..long }));
+    }
+    let facts = gather.end(&[]);
+    let advice = advise(&facts, &premises(&facts, None));
+    assert_eq!(advice.sizes[0].saved_ns, 99.0 * 50_000.0);
+}
+
+#[test]
+fn a_page_cache_without_enough_memory_is_part_of_the_answer() {
+    let events: Vec<Event> =
+        (0..1000).map(|number| event(number * 1_000_000, Operation::Read, number % 10)).collect();
+    let facts = gathered(&events);
+    let with = |refaults| {
+        advise(&facts, &Premises { refaults: Some(refaults), ..premises(&facts, None) }).reason
+    };
+    assert!(with(500).contains("read pages again that it had evicted"), "{}", with(500));
+    assert!(with(500).contains("50 %"), "{}", with(500));
+    assert!(!with(50).contains("evicted"), "{}", with(50));
+}
+
+#[test]
+fn a_load_without_requests_is_left_alone() {
+    let facts = Facts {
+        duration_ns: Some(10_000_000_000),
+        flushes: Some(0),
+        ..Gather::new(&[256 * MIB], Rate::ALL, 1).end(&[])
+    };
+    let advice = advise(&facts, &premises(&facts, None));
+    assert!(advice.leaves_it && advice.recommendation.is_none());
+    assert!(advice.verdict.contains("extrapolated from 10.00 s"), "{}", advice.verdict);
+    assert!(advice.reason.starts_with("No read or write reached a device"), "{}", advice.reason);
+    assert!(advice.unseen[0].contains("Observe at least a usual day"), "{:?}", advice.unseen);
+}
+
+#[test]
+fn flushed_writes_that_only_ordered_would_spare_are_named() {
+    let write = Operation::Write { fua: false };
+    let mut events = Vec::new();
+    for round in 0..1000u64 {
+        events.push(event(round * 1_000_000, write, round * round));
+        events.push(event(round * 1_000_000 + 500, Operation::Flush, 0));
+    }
+    let facts = gathered(&events);
+    let advice = advise(&facts, &premises(&facts, None));
+    assert!(advice.leaves_it && advice.recommendation.is_none(), "{}", advice.verdict);
+    assert!(advice.reason.contains("With --durability ordered"), "{}", advice.reason);
 }

@@ -1,12 +1,14 @@
 //! The JSON object.
 
 use super::Shown;
+use advice::load::{Process, ProcessGain};
 use serde_json::{Value, json};
 
 pub(super) const SCHEMA: &str = "overdrive.advise/1";
 
 pub(super) fn object(shown: &Shown) -> Value {
-    let Shown { facts, premises, advice, machine, .. } = shown;
+    let Shown { facts, premises, advice, .. } = shown;
+    let machine = premises.machine.as_ref();
     let sizes = advice.sizes.iter().map(|gain| {
         json!({
             "memory_bytes": gain.memory_bytes,
@@ -17,6 +19,8 @@ pub(super) fn object(shown: &Shown) -> Value {
             "read_saved_ns": gain.read_saved_ns,
             "saved_ns_per_day": gain.saved_ns_per_day,
             "spare": gain.is_spare,
+            "displaced_active_bytes": gain.displaced.map(|it| it.active_bytes),
+            "displaced_inactive_bytes": gain.displaced.map(|it| it.inactive_bytes),
         })
     });
     let durabilities = advice.durabilities.iter().map(|gain| {
@@ -26,6 +30,8 @@ pub(super) fn object(shown: &Shown) -> Value {
             "saved_ns_per_day": gain.saved_ns_per_day,
         })
     });
+    let processes = facts.processes.iter().zip(&advice.processes);
+    let processes = processes.map(|(process, gains)| process_object(process, gains));
     json!({
         "schema": SCHEMA,
         "target": shown.target,
@@ -49,17 +55,45 @@ pub(super) fn object(shown: &Shown) -> Value {
         "busy_ns": advice.busy_ns,
         "readahead_ns": advice.readahead_ns,
         "sequential_share": facts.sequential_share,
+        "strided_share": facts.strided_share,
+        "ahead_reads": facts.ahead_reads,
+        "background_writes": facts.background_writes,
+        "lost_events": facts.lost,
         "overwritten_blocks": facts.overwritten_blocks,
         "sample_rate": facts.sample_rate,
         "sizes": sizes.collect::<Vec<_>>(),
         "durabilities": durabilities.collect::<Vec<_>>(),
+        "processes": processes.collect::<Vec<_>>(),
         "compress_ratio": shown.compression.map(|found| found.0),
         "compress_stored_share": shown.compression.map(|found| found.1),
         "memory_bytes": machine.map(|machine| machine.memory_bytes),
         "available_bytes": machine.map(|machine| machine.available_bytes),
         "active_file_bytes": machine.map(|machine| machine.active_file_bytes),
-        "spare_bytes": premises.spare_bytes,
-        "refaults": shown.refaults,
+        "free_bytes": machine.map(|machine| machine.free_bytes),
+        "inactive_file_bytes": machine.map(|machine| machine.inactive_file_bytes),
+        "spare_bytes": machine.map(|machine| machine.spare_bytes()),
+        "refaults": premises.refaults,
         "unseen": advice.unseen,
+    })
+}
+
+fn process_object(process: &Process, gains: &[ProcessGain]) -> Value {
+    let sizes = gains.iter().map(|gain| {
+        json!({
+            "memory_bytes": gain.memory_bytes,
+            "read_hit_ratio": gain.read_hit_ratio,
+            "write_hit_ratio": gain.write_hit_ratio,
+            "read_saved_ns": gain.read_saved_ns,
+        })
+    });
+    json!({
+        "name": process.name,
+        "counts": process.counts,
+        "reads": process.reads,
+        "writes": process.writes,
+        "read_bytes": process.read_bytes,
+        "write_bytes": process.write_bytes,
+        "read_ns": process.read_times.ns(),
+        "sizes": sizes.collect::<Vec<_>>(),
     })
 }

@@ -1,43 +1,66 @@
 //! `overdrive advise`: would a cache help a load?
+//!
+//! ```text
+//!   a trace                 --gather_trace-->  Facts
+//!   a device, a process     --Events-->  tracepoints  -->  Facts     by requests
+//!                           --/proc/diskstats--> counters  -->  Facts     without permission
+//!   a served volume         --control socket-->  Statistics  --advise_volume-->  Advice
+//! ```
 
+mod counters;
+mod events;
+mod family;
 mod json;
+mod limit;
 mod page;
+mod target;
 mod text;
-mod watching;
+mod tracepoints;
+mod volume;
+mod watched;
 
 use crate::page_file::PageFile;
-use crate::progress::Stages;
-use crate::watch::Watch;
 use advice::load::{Advice, Facts, Latency, Machine, Premises, advise, gather_trace, sizes};
 use daemon::units;
 use stack::{Exit, Failure};
-use std::os::unix::fs::FileTypeExt;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use target::Target;
 use trace::Format;
+use watched::Watched;
 
 /// Show whether a cache would help a load, and how much memory is worth it.
 ///
-/// TARGET is a recorded trace (a file, which may be compressed), a block device, or the directory
-/// of a mounted file system. Of a trace, caches of 256 MiB to half of this machine's memory are
-/// simulated. A device is watched by its counters, which have no addresses: the answer is then the
-/// most that any cache could save. Memory that active files use is not recommended.
+/// TARGET is a recorded trace (a file, which may be compressed), a block device, the directory of a
+/// mounted file system, or the name of a served volume. A volume is judged by its own statistics.
+/// Devices and processes are watched, by each request as root, otherwise by counters without
+/// addresses: the answer is then the most that any cache could save. Caches of 256 MiB to half of
+/// this machine's memory are simulated. Memory that active files use is not recommended.
 ///
 /// Exit status: 0 if a cache helps or may help, 1 if the answer is to leave it.
 ///
 /// Examples:
 ///   overdrive advise vm.vscsi.xz --latency 500us
-///   overdrive advise volume.odtrace --report advice.html
-///   overdrive advise /dev/sdb --for 10m
+///   overdrive advise /dev/sdb --for 10m --report advice.html
+///   overdrive advise /srv --for 1h
+///   overdrive advise db
+///   overdrive advise --pid 4711
+///   overdrive advise -- make -j8
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
+#[command(group(clap::ArgGroup::new("load").required(true).args(["target", "pid", "command"])))]
 pub(crate) struct Arguments {
-    /// A trace, a block device, or a directory.
-    target: PathBuf,
+    /// A trace, a block device, a directory, or a served volume.
+    target: Option<PathBuf>,
 
-    /// How long a device is watched.
-    #[arg(long = "for", value_name = "TIME", default_value = "10min", value_parser = time_us)]
-    watched: u64,
+    /// Watch the requests of a process, its threads and its children.
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+
+    /// How long to watch. Ctrl-C ends it earlier [default: 10m; a command: until it ends].
+    #[arg(long = "for", value_name = "TIME", value_parser = time_us)]
+    watched: Option<u64>,
 
     #[arg(long, value_name = "F", value_parser = crate::sim::format,
           help = crate::sim::format_help())]
@@ -54,6 +77,10 @@ pub(crate) struct Arguments {
     /// Also write a page with the curve, the figures and what was not seen.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+
+    /// Run this command, and watch its requests until it ends.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
 }
 
 /// Parses a time; `10m` is ten minutes, too.
@@ -69,30 +96,22 @@ fn time_us(text: &str) -> Result<u64, String> {
 /// All that is shown.
 struct Shown {
     target: String,
-    /// Kind of the target: `trace` or `device`.
+    /// Kind of the target: `trace`, `device`, `process`, `command` or `volume`.
     kind: &'static str,
-    /// The trace's format, or the source of counters.
+    /// The trace's format, or the way of watching.
     source: String,
     facts: Facts,
     premises: Premises,
     advice: Advice,
-    machine: Option<Machine>,
-    /// Refaults while a device was watched.
-    refaults: Option<u64>,
     /// Mean compression of a sample of the device: ratio, and share of blocks that become smaller.
     compression: Option<(f64, f64)>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let target = &arguments.target;
     let report = arguments.report.as_deref();
-    let inputs = std::slice::from_ref(target);
-    let report = report.map(|path| PageFile::open(path, inputs)).transpose()?;
-    let data = target.metadata().map_err(|error| unreadable(target, &error))?;
-    let (shown, is_cut) = match data.file_type().is_block_device() || data.is_dir() {
-        true => of_device(arguments, target)?,
-        false => (of_trace(arguments, target)?, false),
-    };
+    let inputs: Vec<PathBuf> = arguments.target.iter().cloned().collect();
+    let report = report.map(|path| PageFile::open(path, &inputs)).transpose()?;
+    let (shown, is_gone) = look(arguments)?;
     match arguments.json {
         true => daemon::say!("{}", json::object(&shown)),
         false => crate::terminal::print(text::lines(&shown, crate::terminal::width())),
@@ -100,9 +119,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(report) = report {
         report.write(&page::page(&shown))?;
     }
-    if is_cut {
-        let message =
-            format!("{}: watching ended early; the figures are for a part", target.display());
+    if is_gone {
+        let message = format!("{}: vanished; the figures are for a part", shown.target);
         return Err(Failure::new(Exit::Negative, message));
     }
     Ok(match shown.advice.leaves_it {
@@ -111,88 +129,116 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     })
 }
 
-fn unreadable(target: &Path, error: &std::io::Error) -> Failure {
-    let exit = match error.kind() {
-        std::io::ErrorKind::PermissionDenied => Exit::Permission,
-        std::io::ErrorKind::NotFound => Exit::Usage,
-        _ => Exit::Io,
-    };
-    let message = format!(
-        "{}: {error}; name a trace, a block device or a directory (of a served volume, 'overdrive \
-         volume stats --explain' has the curve)",
-        target.display()
-    );
-    Failure::new(exit, message)
+/// Observes the target. Returns the answer, and whether a device vanished.
+fn look(arguments: &Arguments) -> Result<(Shown, bool), Failure> {
+    if let Some(pid) = arguments.pid {
+        let name = format!("process {pid}");
+        return watch(arguments, "process", name, |options| watched::process(pid, options));
+    }
+    if let Some(program) = arguments.command.first() {
+        let (name, words) = (program.to_string_lossy().into_owned(), &arguments.command);
+        return watch(arguments, "command", name, |options| watched::command(words, options));
+    }
+    let path = arguments.target.as_deref().unwrap_or(Path::new(""));
+    let name = path.display().to_string();
+    match target::find(path)? {
+        Target::Trace(path) => Ok((of_trace(arguments, &path)?, false)),
+        Target::Volume(target) => Ok((volume::advise(name, *target)?, false)),
+        Target::Device(device) => {
+            watch(arguments, "device", name, |options| watched::device(&device, options))
+        }
+    }
 }
 
 fn of_trace(arguments: &Arguments, target: &Path) -> Result<Shown, Failure> {
-    let machine = Machine::read(Path::new("/proc"));
-    let memory = machine.map_or(8 << 30, |machine| machine.memory_bytes);
+    let machine = machine();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let gathered = gather_trace(target, arguments.format, &sizes(memory), threads);
+    let gathered = gather_trace(target, arguments.format, &sizes_of(machine), threads);
     let (facts, format) = gathered.map_err(crate::sim::failure)?;
+    let latency = Latency::of(&facts, given_ns(arguments));
+    let premises = Premises { latency, machine, refaults: None, backing: "BACKING".to_owned() };
+    let advice = advise(&facts, &premises);
     let source = format!("{} trace", format.name());
-    let backing = "BACKING".to_owned();
-    Ok(shown(arguments, "trace", source, facts, machine, backing))
+    let (target, kind, compression) = (target.display().to_string(), "trace", None);
+    Ok(Shown { target, kind, source, facts, premises, advice, compression })
 }
 
-fn of_device(arguments: &Arguments, target: &Path) -> Result<(Shown, bool), Failure> {
-    let root = Path::new("/");
-    let name = watching::device_of(target)?;
-    let refaults = || Machine::read(Path::new("/proc")).map_or(0, |machine| machine.refaults);
-    let before = refaults();
-    let mut watch = Watch::new(Stages::new_at_once())?;
-    let watched = watching::watch(root, &name, arguments.watched, &mut watch);
-    watch.finish();
-    let watched = watched?;
-    let machine = Machine::read(Path::new("/proc"));
-    let node = format!("/dev/{name}");
-    let source = "counters of /proc/diskstats".to_owned();
-    let mut shown = shown(arguments, "device", source, watched.facts, machine, node.clone());
-    shown.refaults = Some(refaults().saturating_sub(before));
-    match crate::sim::compress_sample(Path::new(&node)) {
-        Ok(sizes) => shown.compression = Some((sizes.ratio(), sizes.stored_share())),
-        Err(error) => shown.advice.unseen.push(format!(
-            "{node} cannot be read ({error}): how well its blocks compress is unknown."
-        )),
-    }
-    if let Some(why) = &watched.ended {
-        shown.advice.unseen.insert(0, why.clone());
-    }
-    Ok((shown, watched.ended.is_some()))
-}
-
-fn shown(
+fn watch(
     arguments: &Arguments,
     kind: &'static str,
-    source: String,
-    facts: Facts,
-    machine: Option<Machine>,
-    backing: String,
-) -> Shown {
-    let given = arguments.latency.map(|us| us * 1000);
+    target: String,
+    observe: impl FnOnce(&watched::Options<'_>) -> Result<Watched, Failure>,
+) -> Result<(Shown, bool), Failure> {
+    let before = machine();
+    let sizes = sizes_of(before);
+    let (time_us, is_json) = (arguments.watched, arguments.json);
+    let Watched { facts, source, device, unseen, is_gone } =
+        observe(&watched::Options { time_us, sizes: &sizes, is_json })?;
+    let machine = machine();
+    let refaulted = |machine: Machine| machine.refaults;
+    let refaults = machine.map(refaulted).zip(before.map(refaulted));
+    let node = format!("/dev/{device}");
     let premises = Premises {
-        latency: Latency::of(&facts, given),
-        spare_bytes: machine.map(|machine| machine.spare_bytes()),
-        backing,
+        latency: Latency::of(&facts, given_ns(arguments)),
+        machine,
+        refaults: refaults.map(|(after, before)| after.saturating_sub(before)),
+        backing: node.clone(),
     };
-    let advice = advise(&facts, &premises);
-    let target = arguments.target.display().to_string();
-    let (refaults, compression) = (None, None);
-    Shown { target, kind, source, facts, premises, advice, machine, refaults, compression }
+    let mut advice = advise(&facts, &premises);
+    advice.unseen.splice(0..0, unseen);
+    let compression = match crate::sim::compress_sample(Path::new(&node)) {
+        Ok(sizes) => Some((sizes.ratio(), sizes.stored_share())),
+        Err(error) => {
+            advice.unseen.push(format!(
+                "{node} cannot be read ({error}): how well its blocks compress is unknown."
+            ));
+            None
+        }
+    };
+    Ok((Shown { target, kind, source, facts, premises, advice, compression }, is_gone))
+}
+
+fn machine() -> Option<Machine> {
+    Machine::read(Path::new("/proc"))
+}
+
+fn sizes_of(machine: Option<Machine>) -> Vec<u64> {
+    sizes(machine.map_or(8 << 30, |machine| machine.memory_bytes))
+}
+
+fn given_ns(arguments: &Arguments) -> Option<u64> {
+    arguments.latency.map(|us| us * 1000)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use advice::load::Mean;
+    use advice::load::{Mean, Process};
 
     pub(super) fn example() -> Shown {
         let mib = 1u64 << 20;
+        let part = |read_blocks| simulator::Accessed {
+            read_blocks,
+            write_blocks: 5,
+            read_ns: read_blocks * 8_000_000,
+        };
         let hit = |mib_of: u64, read_blocks| simulator::Hits {
             memory_bytes: mib_of * mib,
             read_blocks,
             write_blocks: 5,
+            read_ns: read_blocks * 8_000_000,
+            origins: Vec::new(),
+        };
+        let accessed =
+            simulator::Accessed { read_blocks: 1000, write_blocks: 10, ..Default::default() };
+        let process = Process {
+            name: "<mysqld>".to_owned(),
+            counts: true,
+            reads: 1000,
+            writes: 10,
+            accessed,
+            hits: vec![part(300), part(900)],
+            ..Process::default()
         };
         let facts = Facts {
             reads: 1000,
@@ -202,14 +248,20 @@ mod tests {
             read_times: Mean { count: 1000, sum_ns: 8_000_000_000 },
             sequential_share: Some(0.25),
             overwritten_blocks: Some(2),
-            accessed: simulator::Accessed { read_blocks: 1000, write_blocks: 10 },
+            accessed,
+            processes: vec![process],
             hits: vec![hit(256, 300), hit(512, 900)],
             sample_rate: 1.0,
             ..Facts::default()
         };
         let latency = Latency::of(&facts, None);
-        let spare_bytes = Some(300 * mib);
-        let premises = Premises { latency, spare_bytes, backing: "<b>".to_owned() };
+        let machine = Some(Machine {
+            memory_bytes: 1024 * mib,
+            available_bytes: 400 * mib,
+            active_file_bytes: 100 * mib,
+            ..Machine::default()
+        });
+        let premises = Premises { latency, machine, refaults: Some(7), backing: "<b>".to_owned() };
         Shown {
             target: "a <trace>".to_owned(),
             kind: "trace",
@@ -217,8 +269,6 @@ mod tests {
             advice: advise(&facts, &premises),
             facts,
             premises,
-            machine: Some(Machine { memory_bytes: 1024 * mib, ..Machine::default() }),
-            refaults: None,
             compression: Some((2.5, 0.75)),
         }
     }
@@ -245,9 +295,20 @@ mod tests {
         let printed: String = lines.iter().map(|line| format!("{line}\n")).collect();
         assert!(printed.starts_with("yes: 256 MiB of memory would save "), "{printed}");
         assert!(printed.contains(recommendation) && printed.contains("25.0 %"), "{printed}");
+        assert!(printed.contains("<mysqld>"), "{printed}");
+        assert_eq!(object["processes"][0]["name"], "<mysqld>");
+        assert_eq!(object["processes"][0]["sizes"][0]["read_hit_ratio"], 0.3);
+        assert_eq!(object["sizes"][1]["displaced_active_bytes"], 100 << 20);
         assert!(lines.iter().all(|line| line.width() <= 80), "{printed}");
         let page = page::page(&shown);
-        for part in ["<svg", "yes: 256 MiB", "&lt;trace&gt;", "<h2>Not seen", "attach &lt;b&gt;"] {
+        for part in [
+            "<svg",
+            "yes: 256 MiB",
+            "&lt;trace&gt;",
+            "&lt;mysqld&gt;",
+            "<h2>Not seen",
+            "attach &lt;b&gt;",
+        ] {
             assert!(page.contains(part), "{part}");
         }
         let raw = report::page::raw_data(&page).expect("raw data");

@@ -1,6 +1,7 @@
 //! The answer as one self-contained page.
 
 use super::{Shown, json, text};
+use advice::load::SizeGain;
 use report::axis::Axis;
 use report::page::{Page, facts, section};
 use report::plot::{Curve, Names, Plot, Style, escaped};
@@ -11,6 +12,8 @@ const STYLE: &str = "\
 .wide th, .wide td { padding: .3rem .25rem; white-space: nowrap; }
 .facts th { text-align: left; font-weight: 400; color: var(--soft); vertical-align: top; }
 .facts td { text-align: left; white-space: normal; }
+.wide th:first-child, .wide td:first-child { text-align: left; }
+figure { max-width: 40rem; }
 pre { white-space: pre-wrap; }
 ";
 
@@ -21,7 +24,11 @@ pub(super) fn page(shown: &Shown) -> String {
         _ = writeln!(parts, "<pre>{}</pre>", escaped(recommendation));
     }
     parts.push_str(&curve(shown).unwrap_or_default());
-    parts.push_str(&section("Memory", &sizes(shown)));
+    parts.push_str(&section("Memory", &table(&text::size_rows(shown))));
+    let processes = text::process_rows(shown);
+    if !processes.is_empty() {
+        parts.push_str(&section("Processes", &table(&processes)));
+    }
     parts.push_str(&section("Observed", &facts(&text::facts(shown))));
     let unseen: String =
         advice.unseen.iter().map(|it| format!("<li>{}</li>\n", escaped(it))).collect();
@@ -51,16 +58,21 @@ fn curve(shown: &Shown) -> Option<String> {
     if sizes.len() < 2 {
         return None;
     }
-    let points = |ratio: fn(&advice::load::SizeGain) -> f64| {
-        sizes.iter().map(|gain| (gain.memory_bytes as f64, 100.0 * ratio(gain))).collect()
+    let curve = |name, ratio: fn(&SizeGain) -> Option<f64>| {
+        let point = |gain: &SizeGain| Some((gain.memory_bytes as f64, 100.0 * ratio(gain)?));
+        let points: Vec<_> = sizes.iter().filter_map(point).collect();
+        let curve = Curve { name, points, is_bound: false, colour: None };
+        (!curve.points.is_empty()).then_some(curve)
     };
-    let curve = |name, ratio| Curve { name, points: points(ratio), is_bound: false, colour: None };
     let mut curves = Vec::new();
     if shown.facts.reads > 0 {
-        curves.push(curve("reads", |gain| gain.read_hit_ratio));
+        curves.extend(curve("reads", |gain| gain.read_hit_ratio));
     }
     if shown.facts.writes > 0 {
-        curves.push(curve("writes", |gain| gain.write_hit_ratio));
+        curves.extend(curve("writes", |gain| gain.write_hit_ratio));
+    }
+    if curves.is_empty() {
+        curves.extend(curve("hits", |gain| Some(gain.hit_ratio)));
     }
     let plot = Plot {
         title: "Hits by memory".to_owned(),
@@ -76,12 +88,13 @@ fn curve(shown: &Shown) -> Option<String> {
     Some(plot.figure())
 }
 
-fn sizes(shown: &Shown) -> String {
-    if shown.advice.sizes.is_empty() {
+/// Returns a table whose first row has the heads; nothing if there are no other rows.
+fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
+    if rows.len() < 2 {
         return String::new();
     }
     let mut table = String::from("<div class=\"wide\"><table>\n");
-    for (number, row) in text::size_rows(shown).iter().enumerate() {
+    for (number, row) in rows.iter().enumerate() {
         let tag = if number == 0 { "th" } else { "td" };
         let cells = row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)));
         _ = writeln!(table, "<tr>{}</tr>", cells.collect::<String>());

@@ -5,7 +5,7 @@ mod info;
 mod info_json;
 mod info_page;
 mod info_text;
-mod record;
+pub(crate) mod record;
 mod replay;
 mod replay_json;
 mod replay_options;

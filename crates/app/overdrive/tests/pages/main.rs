@@ -61,7 +61,41 @@ fn written(directory: &Path) -> Vec<PathBuf> {
         assert!(output.status.success(), "{name}: {said}");
         directory.join(name)
     };
-    PAGES.iter().map(write).chain([written_map(directory)]).collect()
+    let others = [written_map(directory), written_advice(directory)];
+    PAGES.iter().map(write).chain(others).collect()
+}
+
+/// Writes the page of advice on a trace of two processes into a directory.
+fn written_advice(directory: &Path) -> PathBuf {
+    let event = |number: u64| trace::Event {
+        time_ns: number * 20_000_000,
+        took_ns: Some(4_000_000),
+        operation: trace::Operation::Read,
+        device: 0,
+        first: number * 7919 % 9000 * 8,
+        sectors: 8,
+        failed: None,
+    };
+    let entry = |number: u64| trace::recording::Entry {
+        process: Some(number as u32 % 2),
+        ..event(number).into()
+    };
+    let name = |number, letters| trace::recording::Name {
+        named: trace::recording::Named::Process,
+        number,
+        letters,
+    };
+    let entries: Vec<_> = (0..30_000).map(entry).collect();
+    let names = [name(0, &b"mysqld"[..]), name(1, &b"a <name>"[..])];
+    let mut bytes = Vec::new();
+    trace::recording::header(&mut bytes);
+    trace::recording::entries_with(&mut bytes, &entries, &names, 0);
+    std::fs::write(directory.join("load.odtrace"), bytes).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_overdrive"));
+    command.args(["advise", "load.odtrace", "--report", "advise.html"]).current_dir(directory);
+    let output = command.output().expect("the command runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    directory.join("advise.html")
 }
 
 /// Writes the page on the files of a served volume into a directory.
@@ -146,7 +180,9 @@ fn wrong(browser: &mut Browser, page: &Path) -> Vec<String> {
     }
     let schema = browser.value("JSON.parse(document.getElementById('raw').textContent).schema");
     let is_known = |schema: &str| {
-        ["overdrive.bench", "overdrive.map"].iter().any(|known| schema.starts_with(known))
+        ["overdrive.advise", "overdrive.bench", "overdrive.map"]
+            .iter()
+            .any(|known| schema.starts_with(known))
     };
     if !schema.as_str().is_some_and(is_known) {
         wrong.push(format!("its data are of {schema}"));

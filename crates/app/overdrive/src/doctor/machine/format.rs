@@ -43,7 +43,7 @@ pub(super) fn sector_size(disk: &Disk) -> Finding {
         return Finding::costs(
             format!("{name} encrypts sectors of 512 bytes on blocks of {}", Size(physical)),
             "8 initialization vectors and 8 calls of the cipher for each 4 KiB instead of 1 \
-             (cryptsetup chooses 4096 itself on such drives since merge request 135)",
+             (cryptsetup 2.4.0 and later choose 4096 themselves on such drives)",
             format!("cryptsetup reencrypt --sector-size 4096 on the device below /dev/{name}"),
         );
     }

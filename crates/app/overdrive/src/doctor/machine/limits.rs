@@ -48,8 +48,8 @@ fn memory(group: &Group) -> Option<Finding> {
         Finding::costs(
             format!("memory of {place} is limited to {}, reached {hits} times", Size(bytes)),
             format!(
-                "at each of the {hits} times, allocations waited until pages were reclaimed, those \
-                 of cached files first (measured on this machine; the kernel's cgroup-v2.rst)"
+                "at each of the {hits} times, allocations waited until pages were reclaimed (measured \
+                 on this machine; the kernel's Documentation/admin-guide/cgroup-v2.rst)"
             ),
             format!("as root: echo {} > {place}/{file}, or a smaller --memory", bytes * 2),
         )

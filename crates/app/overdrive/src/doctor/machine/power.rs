@@ -41,8 +41,8 @@ pub(super) fn governor(machine: &Machine) -> Finding {
     }
     let preference = of(first, "energy_performance_preference");
     if preference.as_deref() == Some("power") {
-        let effect = "the clock follows the load only slowly, and short bursts of requests end \
-                      before it has risen (the kernel's Documentation/admin-guide/pm/intel_pstate.rst)";
+        let effect = "the processors prefer to save energy to being fast (the kernel's \
+                      Documentation/admin-guide/pm/intel_pstate.rst); by how much is not known here";
         let mend = "as root: cpupower set --epp balance_performance";
         return Finding::costs("energy preference 'power'", effect, mend).limited();
     }

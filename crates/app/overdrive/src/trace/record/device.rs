@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 const SECTORS_END: u64 = 1 << 51;
 
 /// A disk, or a partition of it.
-pub(super) struct Device {
+pub(crate) struct Device {
     /// Its name in the recording.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Number of the disk in the filters of tracepoints.
-    pub(super) filter_number: u64,
+    pub(crate) filter_number: u64,
     /// The sectors of the disk that belong to it.
-    pub(super) sectors: Range<u64>,
+    pub(crate) sectors: Range<u64>,
     /// Its key in `host::keys_below`.
     key: String,
     directory: PathBuf,
@@ -27,7 +27,7 @@ impl Device {
     ///
     /// # Errors
     /// It is not a block device, or its requests cannot be seen.
-    pub(super) fn find(path: &Path) -> Result<Device, Failure> {
+    pub(crate) fn find(path: &Path) -> Result<Device, Failure> {
         let refuse = |what: &str| Failure::new(Exit::Usage, format!("{}: {what}", path.display()));
         let found = fs::metadata(path).map_err(|error| refuse(&error.to_string()))?;
         if !found.file_type().is_block_device() {
@@ -56,12 +56,12 @@ impl Device {
     }
 
     /// Whether files of this directory are on the device, so that a recording would record itself.
-    pub(super) fn is_below(&self, directory: &Path) -> bool {
+    pub(crate) fn is_below(&self, directory: &Path) -> bool {
         host::keys_below(directory).contains(&self.key)
     }
 
     /// Whether the device has gone, or has lost its disk.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         count(&self.directory, "size").is_none_or(|sectors| sectors == 0)
     }
 }

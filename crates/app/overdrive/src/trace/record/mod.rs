@@ -1,8 +1,8 @@
 //! `overdrive trace record`.
 
-mod device;
+pub(crate) mod device;
 mod output;
-mod tracefs;
+pub(crate) mod tracefs;
 
 use daemon::units;
 use device::Device;

@@ -17,7 +17,7 @@ const BUFFERS_KIB: u64 = 32 << 10;
 const READ_BYTES: usize = 1 << 16;
 
 /// An instance of tracefs, which is removed when it is dropped.
-pub(super) struct Instance {
+pub(crate) struct Instance {
     path: PathBuf,
     /// Closed before the instance can be removed.
     pipe: Option<File>,
@@ -29,17 +29,33 @@ impl Instance {
     ///
     /// # Errors
     /// Exit status 4 if this user may not; 1 if the kernel has no such events.
-    pub(super) fn open(filter_number: u64) -> Result<Instance, Failure> {
+    pub(crate) fn open(filter_number: u64) -> Result<Instance, Failure> {
+        let mut instance = Instance::open_for(&[filter_number])?;
+        instance.pipe = Some(
+            open_pipe(&instance.join("trace_pipe"))
+                .map_err(|error| failure(&instance.path, &error))?,
+        );
+        Ok(instance)
+    }
+
+    /// Makes an instance that collects the events of requests to these disks. Its pages are read
+    /// from [`Instance::raw_pipes`].
+    ///
+    /// # Errors
+    /// As [`Instance::open`].
+    pub(crate) fn open_for(filter_numbers: &[u64]) -> Result<Instance, Failure> {
         let root = root()?;
         remove_abandoned(&root);
         let path = root.join(format!("instances/{PREFIX}{}", std::process::id()));
         fs::create_dir(&path).map_err(|error| failure(&path, &error))?;
-        let mut instance = Instance { path, pipe: None, piece: vec![0; READ_BYTES] };
-        instance.start(filter_number).map_err(|error| failure(&instance.path, &error))?;
+        let instance = Instance { path, pipe: None, piece: vec![0; READ_BYTES] };
+        let filter = filter_numbers.iter().map(|number| format!("dev == {number}"));
+        let filter = filter.collect::<Vec<_>>().join(" || ");
+        instance.start(&filter).map_err(|error| failure(&instance.path, &error))?;
         Ok(instance)
     }
 
-    fn start(&mut self, filter_number: u64) -> io::Result<()> {
+    fn start(&self, filter: &str) -> io::Result<()> {
         let processors = self.processors()?.len() as u64;
         let buffer_kib = (BUFFERS_KIB / processors.max(1)).clamp(64, 16 << 10);
         self.set("buffer_size_kb", &buffer_kib.to_string())?;
@@ -49,13 +65,35 @@ impl Instance {
         self.set("options/overwrite", "0")?;
         for step in Step::ALL {
             let event = format!("events/block/{}", step.tracepoint());
-            self.set(&format!("{event}/filter"), &format!("dev == {filter_number}"))?;
+            self.set(&format!("{event}/filter"), filter)?;
             self.set(&format!("{event}/enable"), "1")?;
         }
-        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let pipe = OpenOptions::new().read(true).custom_flags(flags).open(self.join("trace_pipe"));
-        self.pipe = Some(pipe?);
         Ok(())
+    }
+
+    /// Opens the pages of each processor.
+    ///
+    /// # Errors
+    /// The system's errors.
+    pub(crate) fn raw_pipes(&self) -> io::Result<Vec<File>> {
+        let processors = self.processors()?.into_iter();
+        processors.map(|path| open_pipe(&path.join("trace_pipe_raw"))).collect()
+    }
+
+    /// Returns the text of a file of the instance.
+    ///
+    /// # Errors
+    /// The system's errors.
+    pub(crate) fn text(&self, name: &str) -> io::Result<String> {
+        let mut file = File::open(self.join(name))?;
+        // The kernel cuts off `header_page` after a read into a small buffer.
+        let (mut text, mut piece) = (Vec::new(), vec![0; READ_BYTES]);
+        loop {
+            match file.read(&mut piece)? {
+                0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
+                count => text.extend_from_slice(&piece[..count]),
+            }
+        }
     }
 
     fn join(&self, name: &str) -> PathBuf {
@@ -74,7 +112,7 @@ impl Instance {
     ///
     /// # Errors
     /// The system's errors.
-    pub(super) fn read(&mut self) -> io::Result<&[u8]> {
+    pub(crate) fn read(&mut self) -> io::Result<&[u8]> {
         let Some(pipe) = &mut self.pipe else { return Ok(&[]) };
         match pipe.read(&mut self.piece) {
             Ok(count) => Ok(&self.piece[..count]),
@@ -91,7 +129,7 @@ impl Instance {
     ///
     /// # Errors
     /// The system's errors.
-    pub(super) fn stop(&self) -> io::Result<()> {
+    pub(crate) fn stop(&self) -> io::Result<()> {
         self.set("tracing_on", "0")
     }
 
@@ -99,7 +137,7 @@ impl Instance {
     ///
     /// # Errors
     /// The system's errors.
-    pub(super) fn lost(&self) -> io::Result<u64> {
+    pub(crate) fn lost(&self) -> io::Result<u64> {
         let texts =
             self.processors()?.into_iter().map(|path| fs::read_to_string(path.join("stats")));
         texts.map(|text| Ok(lost(&text?))).sum()
@@ -114,6 +152,11 @@ impl Drop for Instance {
             daemon::complain!("{}: cannot be removed: {error}", self.path.display());
         }
     }
+}
+
+fn open_pipe(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
 /// Returns the events that a processor's statistics report as lost.

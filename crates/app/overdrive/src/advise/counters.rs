@@ -2,21 +2,16 @@
 //!
 //! Source: the kernel's Documentation/admin-guide/iostats.rst.
 
+use super::family::Family;
+use super::limit::{Ended, Limit, Until};
 use advice::load::{Facts, Mean};
 use stack::{Exit, Failure};
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time between two looks at the counters.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// Facts about a device, and why watching ended early, if it did.
-pub(super) struct Watched {
-    pub(super) facts: Facts,
-    pub(super) ended: Option<String>,
-}
 
 /// Counters of a device since the machine's start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -30,35 +25,6 @@ struct Counters {
     discards: u64,
     /// None: the kernel is older than 5.5.
     flushes: Option<(u64, u64)>,
-}
-
-/// Returns the name of a device, or of the device below a directory.
-pub(super) fn device_of(target: &Path) -> Result<String, Failure> {
-    let data = target.metadata().map_err(|error| super::unreadable(target, &error))?;
-    let number = match data.file_type().is_block_device() {
-        true => data.rdev(),
-        false => number_below(target).unwrap_or_else(|| data.dev()),
-    };
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    let text = fs::read_to_string("/proc/diskstats").unwrap_or_default();
-    let name = text.lines().find_map(|line| {
-        let mut fields = line.split_whitespace();
-        let is_it = fields.next()?.parse() == Ok(major) && fields.next()?.parse() == Ok(minor);
-        is_it.then(|| fields.next().map(str::to_owned))?
-    });
-    name.ok_or_else(|| {
-        let what = "is on no block device with counters in /proc/diskstats; name the device";
-        Failure::new(Exit::Usage, format!("{}: {what}", target.display()))
-    })
-}
-
-/// Returns the number of the device that a file system names as its source.
-fn number_below(target: &Path) -> Option<u64> {
-    let target = target.canonicalize().ok()?;
-    let mounts = host::mounts();
-    let source = &host::mount_around(&mounts, &target)?.source;
-    let data = source.metadata().ok()?;
-    data.file_type().is_block_device().then(|| data.rdev())
 }
 
 fn counters(text: &str, name: &str) -> Option<Counters> {
@@ -105,17 +71,16 @@ fn between(before: &Counters, after: &Counters, duration_ns: u64) -> Facts {
     }
 }
 
-/// Watches a device for this time, until a signal ends it, or until the device vanishes.
+/// Watches a device until the limit. Returns the facts and the end.
 ///
 /// # Errors
 /// There is no such device at the start.
-#[expect(clippy::disallowed_methods, reason = "no lane: a command's own thread and clock")]
 pub(super) fn watch(
     root: &Path,
     name: &str,
-    time_us: u64,
-    watch: &mut dyn simulator::Watch,
-) -> Result<Watched, Failure> {
+    mut family: Option<&mut Family>,
+    limit: &mut Limit<'_>,
+) -> Result<(Facts, Ended), Failure> {
     let read = || {
         let text = fs::read_to_string(root.join("proc/diskstats")).unwrap_or_default();
         counters(&text, name)
@@ -124,23 +89,22 @@ pub(super) fn watch(
         let message = format!("/dev/{name}: has no counters in /proc/diskstats");
         return Err(Failure::new(Exit::Io, message));
     };
-    let (begun, all) = (Instant::now(), Duration::from_micros(time_us));
-    let (mut last, mut seen, mut ended) = (before, Duration::ZERO, None);
-    while seen < all && ended.is_none() {
-        std::thread::sleep(LOOK.min(all - seen));
-        let Some(now) = read() else {
-            let words = format!("/dev/{name} vanished after {:.1} s.", seen.as_secs_f64());
-            ended = Some(words);
-            break;
-        };
-        (last, seen) = (now, begun.elapsed());
-        let share = seen.as_secs_f64() / all.as_secs_f64();
-        if !watch.look("watching", share.min(1.0)) && seen < all {
-            ended = Some(format!("Interrupted after {:.1} s.", seen.as_secs_f64()));
+    let begin_ns = host::now_ns();
+    let (mut last, mut seen_ns) = (before, 0);
+    let until = loop {
+        if let Some(family) = &mut family {
+            family.refresh();
         }
-    }
-    let facts = between(&before, &last, seen.as_nanos() as u64);
-    Ok(Watched { facts, ended })
+        let ended = limit.wait(LOOK, seen_ns, family.as_deref());
+        let Some(now) = read() else {
+            break Until::Gone(name.to_owned());
+        };
+        (last, seen_ns) = (now, host::now_ns() - begin_ns);
+        if let Some(ended) = ended {
+            break ended;
+        }
+    };
+    Ok((between(&before, &last, seen_ns), Ended { until, ns: seen_ns }))
 }
 
 #[cfg(test)]
@@ -171,13 +135,17 @@ mod tests {
         root
     }
 
+    fn limit(watch: &mut dyn simulator::Watch) -> Limit<'_> {
+        Limit { time_ns: Some(60_000_000_000), child: None, watch }
+    }
+
     #[test]
     fn a_device_that_vanishes_leaves_what_was_seen_before() {
         let root = root();
         let mut changing = Changing(root.path(), 0);
-        let watched = watch(root.path(), "sda", 60_000_000, &mut changing).expect("there");
-        assert!(watched.ended.expect("ended").starts_with("/dev/sda vanished after "));
-        let facts = watched.facts;
+        let (facts, ended) =
+            watch(root.path(), "sda", None, &mut limit(&mut changing)).expect("there");
+        assert!(ended.reason().expect("early").starts_with("/dev/sda vanished after "));
         assert_eq!((facts.reads, facts.read_bytes, facts.writes), (10, 80 * 512, 0));
         assert_eq!(facts.read_times.ns(), Some(5_000_000.0));
         assert_eq!((facts.flushes, facts.flush_times.ns()), (Some(2), Some(5_000_000.0)));
@@ -193,10 +161,12 @@ mod tests {
             }
         }
         let root = root();
-        let watched = watch(root.path(), "sda", 60_000_000, &mut Stopped).expect("there");
-        assert!(watched.ended.expect("ended").starts_with("Interrupted after "));
-        assert_eq!(watched.facts.reads, 0);
-        let missing = watch(root.path(), "sdb", 1, &mut Stopped);
+        let mut stopped = Stopped;
+        let watched = watch(root.path(), "sda", None, &mut limit(&mut stopped));
+        let (facts, ended) = watched.expect("there");
+        assert!(ended.reason().expect("early").starts_with("Ended by a signal after "));
+        assert_eq!(facts.reads, 0);
+        let missing = watch(root.path(), "sdb", None, &mut limit(&mut stopped));
         assert!(missing.is_err_and(|failure| failure.message.contains("/dev/sdb")));
         assert_eq!(counters("8 0 sda 1 2", "sda"), None);
         let old = counters("8 0 sda 1 2 3 4 5 6 7 8 9 10 11\n", "sda").expect("an old kernel's");
