@@ -70,15 +70,13 @@ impl Table<'_> {
     }
 }
 
-const DIRECTIONS: [&str; 2] = ["reads", "writes"];
-
 /// Returns the properties of a workload whose requests were measured.
 pub fn properties(workload: &Workload, scale: &Scale, meter: &Meter) -> Vec<Property> {
     let mut table = Table { workload, all: Vec::new() };
     let at_scale = |given: &Sourced<u64>| given.with(scaled(given.value, scale.scale));
-    for direction in 0..2 {
+    for (direction, name) in ["reads", "writes"].into_iter().enumerate() {
         let given = at_scale(&workload.requests[direction]);
-        table.amount(DIRECTIONS[direction], "", &given, meter.requests()[direction] as f64);
+        table.amount(name, "", &given, meter.requests()[direction] as f64);
     }
     for (direction, name) in ["read", "written"].into_iter().enumerate() {
         let given = at_scale(&workload.bytes[direction]);

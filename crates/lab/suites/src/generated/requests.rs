@@ -156,7 +156,7 @@ impl Requests {
             gap_ns_max: workload.gap_us_max.value * 1000,
             idle_ns_max: scale.idle_ns_max,
             service_ns: workload.service_us.value * 1000,
-            sector_ns: (SECTOR * 1_000 << 10) / workload.service_mb_per_second.value,
+            sector_ns: ((SECTOR * 1_000) << 10) / workload.service_mb_per_second.value,
             bytes,
             count: all,
             sectors_max: largest as u32,
@@ -316,7 +316,7 @@ impl Iterator for Requests {
         let time_ns = self.burst.next_ns;
         self.burst.left -= 1;
         self.burst.next_ns += APART_NS;
-        self.burst.end_ns += self.service_ns + (u64::from(drawn.sectors) * self.sector_ns >> 10);
+        self.burst.end_ns += self.service_ns + ((u64::from(drawn.sectors) * self.sector_ns) >> 10);
         let write = Operation::Write { fua: false };
         Some(Event {
             time_ns,
