@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 43] = [
+const ALLOWED: [(&str, &[&str]); 44] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
@@ -22,6 +22,7 @@ const ALLOWED: [(&str, &[&str]); 43] = [
     // Its example generates traces.
     ("policy", &["allocations", "lane"]),
     ("simulator", &["lane", "policy", "trace"]),
+    ("imitation", &["lane", "policy", "simulator", "trace"]),
     ("traces", &["lane", "simulator", "trace"]),
     ("cache", &["allocations", "lane", "block", "policy", "histogram", "hotlist", "packing"]),
     ("layers", &["allocations", "lane", "block", "trace"]),
@@ -134,6 +135,7 @@ const OVERDRIVE: &[&str] = &[
     "files",
     "hints",
     "hotlist",
+    "imitation",
     "load",
     "suites",
     "rigs",

@@ -67,6 +67,8 @@ const NAMED: &[(&str, &str, Candidates)] = &[
     ("sim", "policy", policy_names),
     ("trace convert", "format", format_names),
     ("trace convert", "to", output_names),
+    ("trace generate", "format", format_names),
+    ("trace generate", "name", generated_names),
     ("trace info", "format", format_names),
     ("trace replay", "format", format_names),
     ("trace replay", "map", map_names),
@@ -193,6 +195,11 @@ fn names_and_settings(letters: &OsStr) -> Vec<CompletionCandidate> {
 
 fn format_names(letters: &OsStr) -> Vec<CompletionCandidate> {
     beginning(trace::Format::ALL.map(trace::Format::name), letters)
+}
+
+fn generated_names(letters: &OsStr) -> Vec<CompletionCandidate> {
+    let paths = PathCompleter::any().complete(letters);
+    beginning(suites::generated::Profile::names(), letters).into_iter().chain(paths).collect()
 }
 
 fn output_names(letters: &OsStr) -> Vec<CompletionCandidate> {

@@ -18,6 +18,7 @@ mod access;
 mod driver;
 mod file_set;
 pub mod fio;
+pub mod generated;
 mod halt;
 mod in_front;
 mod job;

@@ -13,6 +13,8 @@ use load::Load;
 pub struct Listing {
     /// The loads, each with its name, in their order.
     pub loads: Vec<(String, Load)>,
+    /// Bytes of generated traces.
+    pub trace_bytes: u64,
     /// The outcome, with the rows of the suite and the time of its pauses.
     pub outcome: Outcome,
     /// Why the suite is not complete.
@@ -25,9 +27,9 @@ pub fn list(plan: &Plan) -> Listing {
     let small =
         |cache: &CacheSpec| CacheSpec { memory: Size(1 << 20), dirty_bytes: None, ..cache.clone() };
     let plan = Plan { cache: plan.cache.as_ref().map(small), ..plan.clone() };
-    let (rig, loads) = Listed::new(plan.target.bytes());
+    let (rig, loads, trace_bytes) = Listed::new(plan.target.bytes());
     let (outcome, ended) = run_on(Box::new(rig), &plan, &mut ());
-    Listing { loads: loads.take(), outcome, ended }
+    Listing { loads: loads.take(), trace_bytes: trace_bytes.get(), outcome, ended }
 }
 
 /// The work of a run.
@@ -45,8 +47,12 @@ impl Listing {
     /// Adds up the loads and pauses.
     pub fn work(&self) -> Work {
         let plan = &self.outcome.plan;
-        let mut work = Work { idle_ns: self.outcome.elapsed_ns, ..Work::default() };
-        let mut is_read = false;
+        let mut work = Work {
+            idle_ns: self.outcome.elapsed_ns,
+            sized_bytes: self.trace_bytes,
+            ..Work::default()
+        };
+        let mut is_read = self.trace_bytes > 0;
         for (_, load) in &self.loads {
             is_read |= load.reads_percent > 0;
             match (load.limit.time_ns, load.limit.requests) {

@@ -48,6 +48,8 @@ pub struct Plan {
     pub preparation: Preparation,
     /// The loads of the suite `custom`, one after the other; the other suites define their own.
     pub jobs: Vec<Job>,
+    /// The scale of a generated trace: 1 for the whole one.
+    pub trace_scale: f64,
     /// Only the test of this name, for suites with separate tests. None: all.
     pub only: Option<String>,
     /// The part of the drive that is left unused, in percent of the visible size.
@@ -76,6 +78,7 @@ impl Plan {
             preparation: Preparation::parse(suite.preparation)
                 .expect("a suite's own steps are sound"),
             jobs: vec![Job::default()],
+            trace_scale: 1.0,
             only: None,
             spare_percent: 0,
             span_bytes: suite.span_bytes,

@@ -17,6 +17,14 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<ExitCode, Failur
         );
         return Err(Failure::new(Exit::Usage, message));
     }
+    if arguments.suite().is_generated() {
+        let name = arguments.suite().profile().name;
+        let message = format!(
+            "--export-fio: {name} replays a trace; write it by 'overdrive trace generate {name} \
+             FILE', and convert it with --to fio-3"
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
     if ["model:", "null:", "ram:"].iter().any(|kind| text.starts_with(kind)) {
         let message = format!("{text}: fio runs on files, devices and exports; name one of these");
         return Err(Failure::new(Exit::Usage, message));

@@ -76,7 +76,8 @@ fn of_suite(bench: Command, suite: &'static dyn Suite) -> Command {
         ("reads", !is_custom),
         ("rate", !is_custom),
         ("share", profile.name != "filebench"),
-        ("export_fio", suite.is_of_files()),
+        ("scale", !suite.is_generated()),
+        ("export_fio", suite.is_of_files() || suite.is_generated()),
     ];
     let settings = SETTINGS.iter().map(|setting| (setting.key, true));
     let is_there = |name: &str| bench.get_arguments().any(|argument| argument.get_id() == name);

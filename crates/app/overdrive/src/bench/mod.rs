@@ -122,6 +122,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "STEPS", value_parser = Preparation::parse)]
     prepare: Option<Preparation>,
 
+    /// For suites that replay a generated trace: multiply its length and the used part of the drive
+    /// by X, for example 0.1 [default: 1]
+    #[arg(long, value_name = "X")]
+    scale: Option<f64>,
+
     /// Run only this test, by its name in the table. Some suites run only as a whole.
     #[arg(long, value_name = "TEST")]
     only: Option<String>,

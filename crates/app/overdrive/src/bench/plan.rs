@@ -82,11 +82,13 @@ pub(super) fn of_target(
     reads_only: bool,
 ) -> Result<Plan, Failure> {
     let usual = usual(arguments, target)?;
+    let trace_scale = trace_scale(arguments)?;
     let cache = arguments.cache.map(|memory| arguments.suite().cache(memory));
     let plan = Plan {
         cache: cache.map(|usual| with_settings(&arguments.settings, usual)),
         state: arguments.state.clone(),
         preparation: arguments.prepare.clone().unwrap_or_else(|| usual.preparation.clone()),
+        trace_scale,
         only: arguments.only.clone(),
         spare_percent,
         time_ns: time_ns(arguments, usual.time_ns),
@@ -119,6 +121,27 @@ pub(super) fn usual(arguments: &Arguments, target: Target) -> Result<Plan, Failu
     match arguments.era {
         None => Ok(Plan::new(arguments.suite().profile(), target)),
         Some(year) => suites::plan_in(arguments.suite(), year, target).map_err(usage),
+    }
+}
+
+/// Returns the scale of a generated trace.
+///
+/// # Errors
+/// The suite has none, or it is absurd.
+fn trace_scale(arguments: &Arguments) -> Result<f64, Failure> {
+    let (least, most) = suites::generated::SCALES;
+    match arguments.scale {
+        None => Ok(1.0),
+        Some(scale) if !arguments.suite().is_generated() => {
+            let generated = suites::ALL.iter().filter(|suite| suite.is_generated());
+            let names: Vec<&str> = generated.map(|suite| suite.profile().name).collect();
+            let names = names.join(", ");
+            Err(usage(format!("--scale {scale}: is for generated traces ({names}); omit it")))
+        }
+        Some(scale) if !(least..=most).contains(&scale) => {
+            Err(usage(format!("--scale {scale}: write {least} to {most}")))
+        }
+        Some(scale) => Ok(scale),
     }
 }
 

@@ -111,7 +111,8 @@ fn into_file(options: &Options, file: File, watch: &mut Watch) -> Result<Convert
     Ok(converted)
 }
 
-fn create(path: &Path) -> Result<File, Failure> {
+/// Creates a new file that only its owner can read.
+pub(super) fn create(path: &Path) -> Result<File, Failure> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     file.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
@@ -122,7 +123,8 @@ fn create(path: &Path) -> Result<File, Failure> {
     })
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+/// Returns the failure of a file that cannot be written.
+pub(super) fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     let exit = match error.kind() {
         ErrorKind::PermissionDenied => Exit::Permission,
         ErrorKind::NotFound => Exit::Usage,

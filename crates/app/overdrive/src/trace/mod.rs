@@ -1,6 +1,11 @@
 //! `overdrive trace`: recorded traces, their properties and their formats.
 
 mod convert;
+mod generate;
+mod generate_like;
+mod generate_named;
+mod generate_options;
+mod generate_output;
 mod info;
 mod info_json;
 mod info_page;
@@ -16,7 +21,7 @@ use simulator::Error;
 use stack::{Exit, Failure};
 use std::process::ExitCode;
 
-/// Record traces, show their properties, convert and replay them.
+/// Record traces, show their properties, convert, replay and generate them.
 ///
 /// Examples:
 ///   overdrive trace record /dev/nvme0n1 day.trace.zst --for 24h
@@ -26,6 +31,8 @@ use std::process::ExitCode;
 ///   overdrive trace convert vm.vscsi.xz vm.log --to fio-3
 ///   overdrive trace replay week.csv.zst model:samsung-840-evo-250 --idle-max 25ms
 ///   overdrive trace replay vm.vscsi.xz /dev/sdb --destroy
+///   overdrive trace generate destroyer destroyer.trace.zst --scale 0.1
+///   overdrive trace generate --like vm.vscsi.xz other.trace.zst
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -39,6 +46,7 @@ enum Command {
     Info(info::Options),
     Convert(convert::Options),
     Replay(replay_options::Options),
+    Generate(generate_options::Options),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -47,6 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::Info(options) => info::run(options),
         Command::Convert(options) => convert::run(options),
         Command::Replay(options) => replay::run(options),
+        Command::Generate(options) => generate::run(options),
     }
 }
 

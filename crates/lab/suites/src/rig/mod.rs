@@ -68,6 +68,11 @@ pub trait Rig {
         false
     }
 
+    /// Records the bytes of a generated trace instead of replaying it. False: it must be replayed.
+    fn notes_trace(&mut self, _bytes: u64) -> bool {
+        false
+    }
+
     /// Returns facts about the machine and the device: names and values.
     fn facts(&self) -> Vec<(&'static str, String)> {
         Vec::new()

@@ -8,6 +8,7 @@ mod custom;
 mod era;
 mod filebench;
 mod fourcorners;
+mod generated;
 mod hdtune;
 mod iometer;
 mod loadtime;
@@ -69,6 +70,11 @@ pub trait Suite: Sync {
         false
     }
 
+    /// Whether it replays a generated trace, which has a scale.
+    fn is_generated(&self) -> bool {
+        false
+    }
+
     /// Returns the summary, in one sentence. None: the number of tests is shown.
     fn verdict(&self, _outcome: &Outcome) -> Option<String> {
         None
@@ -124,6 +130,12 @@ pub static ALL: &[&dyn Suite] = &[
     &custom::Custom,
     &filebench::FileBench,
     &loadtime::LoadTime,
+    &generated::DRIVEBENCH1,
+    &generated::DRIVEBENCH2,
+    &generated::HEAVY,
+    &generated::LIGHT,
+    &generated::DESTROYER,
+    &generated::PCMARK,
 ];
 
 /// Returns the suite of this name, ignoring case.

@@ -1,7 +1,7 @@
 //! The names of the suites as their authors write them.
 
 /// Names on the command line, and the names in full.
-const TITLES: [(&str, &str); 20] = [
+const TITLES: [(&str, &str); 26] = [
     ("corners", "Corners"),
     ("fourcorners", "AnandTech's four corners"),
     ("consistency", "AnandTech's performance consistency"),
@@ -22,6 +22,12 @@ const TITLES: [(&str, &str); 20] = [
     ("custom", "Own loads"),
     ("filebench", "The Tech Report's FileBench"),
     ("loadtime", "Load times"),
+    ("drivebench1", "The Tech Report's DriveBench 1.0"),
+    ("drivebench2", "The Tech Report's DriveBench 2.0"),
+    ("heavy", "AnandTech Storage Bench 2011, Heavy"),
+    ("light", "AnandTech Storage Bench 2011, Light"),
+    ("destroyer", "AnandTech Storage Bench 2013, Destroyer"),
+    ("pcmark", "PCMark 8, storage"),
 ];
 
 /// Returns the name of a suite in full; a name without one is returned unchanged.

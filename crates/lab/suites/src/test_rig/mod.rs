@@ -357,6 +357,28 @@ impl<'a> TestRig<'a> {
         self.follow(stage, &running, None)
     }
 
+    /// Runs a trace of this number of bytes like [`TestRig::run_source`]; a rig that only lists
+    /// loads counts its bytes.
+    ///
+    /// # Errors
+    /// As [`TestRig::run_source`].
+    pub(crate) fn run_trace(
+        &mut self,
+        stage: &str,
+        source: impl Source + 'static,
+        trace_end: u64,
+        run_options: RunOptions,
+        bytes: u64,
+    ) -> Result<Record, Halt> {
+        self.go_on()?;
+        source.check(self.top.limits())?;
+        (self.access, self.skipped) = (Some(Access::RandomWrites), false);
+        if self.rig.notes_trace(bytes) {
+            return Ok(Record::new(self.lane.now()));
+        }
+        self.run_source(stage, source, trace_end, run_options)
+    }
+
     /// Writes the first sectors that are not written yet, in whole blocks.
     fn write_first_until(&mut self, end: u64) -> Result<(), Halt> {
         let unit = u64::from(self.top.limits().block_logical_bytes).max(SLOT_BYTES);

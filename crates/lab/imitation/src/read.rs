@@ -1,0 +1,112 @@
+//! A trace in memory, in the order of its times.
+
+use simulator::{Error, TraceFile, Watch};
+use std::path::Path;
+use trace::recording::Entry;
+use trace::{Access, Event, Format, Operation, Window};
+
+/// A trace in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// The requests, in the order of their times.
+    pub entries: Vec<Entry>,
+    /// The names of the devices.
+    pub devices: Vec<String>,
+    /// The names of the processes.
+    pub processes: Vec<String>,
+    /// Requests whose operation is unknown, or which cover nothing; they are not imitated.
+    pub left_out: u64,
+    /// Whether the whole trace was read, and is not cut off.
+    pub is_complete: bool,
+}
+
+const SECTOR: u64 = 512;
+/// Requests between two checks of the memory.
+const CHECKED: usize = 1 << 20;
+
+/// Reads a trace. `devices`: only requests of these, by their names; empty: all. `has_memory` is
+/// called with the bytes that will be needed next.
+///
+/// # Errors
+/// The file cannot be read, is damaged, has no such device, or needs too much memory.
+pub fn read(
+    path: &Path,
+    format: Option<Format>,
+    devices: &[String],
+    watch: &mut dyn Watch,
+    has_memory: &dyn Fn(u64) -> Result<(), String>,
+) -> Result<Recorded, Error> {
+    let mut file = TraceFile::open(path, format)?;
+    let (mut window, mut read, mut sorted) = (Window::default(), Vec::new(), Vec::new());
+    let mut recorded = Recorded::default();
+    let mut goes_on = true;
+    while goes_on {
+        goes_on = file.next(&mut read)? && watch.look("read", file.share());
+        let names = file.devices().names();
+        let counts = |access: &&Access| {
+            devices.is_empty() || devices.contains(&names[access.device as usize])
+        };
+        read.iter().filter(counts).for_each(|access| window.put(*access, &mut sorted));
+        if !goes_on {
+            window.finish(&mut sorted);
+        }
+        for access in sorted.drain(..) {
+            if recorded.entries.len() == recorded.entries.capacity() {
+                let more = recorded.entries.len().max(CHECKED);
+                // The imitation and the blocks of both need about as much again, twice.
+                has_memory((3 * more * size_of::<Entry>()) as u64).map_err(Error::Usage)?;
+                recorded.entries.reserve_exact(more);
+            }
+            recorded.add(&access);
+        }
+        read.clear();
+    }
+    recorded.devices = file.devices().names().to_vec();
+    recorded.processes = file.processes().names().to_vec();
+    let missing = devices.iter().find(|device| !recorded.devices.contains(device));
+    if let (Some(missing), true) = (missing, file.notes.is_some()) {
+        let (path, names) = (file.path(), recorded.devices.join(", "));
+        let message = format!("--device {missing}: {path} has no such device; it has {names}");
+        return Err(Error::Usage(message));
+    }
+    let Some(notes) = file.notes else { return Err(Error::Interrupted) };
+    recorded.is_complete = !notes.is_cut;
+    Ok(recorded)
+}
+
+impl Recorded {
+    /// Adds a request, extended to whole sectors.
+    fn add(&mut self, access: &Access) {
+        let Some(operation) = access.operation() else {
+            self.left_out += 1;
+            return;
+        };
+        let end = access.first_byte.saturating_add(access.bytes).div_ceil(SECTOR);
+        let (first, sectors) = match operation {
+            Operation::Flush => (0, Some(0)),
+            _ => {
+                let first = access.first_byte / SECTOR;
+                (first, u32::try_from(end - first).ok().filter(|it| *it > 0 && access.bytes > 0))
+            }
+        };
+        let Some(sectors) = sectors else {
+            self.left_out += 1;
+            return;
+        };
+        let last_ns = self.entries.last().map_or(0, |entry| entry.event.time_ns);
+        self.entries.push(Entry {
+            event: Event {
+                time_ns: access.time_ns.max(last_ns),
+                took_ns: access.details.took_ns,
+                operation,
+                device: access.device,
+                first,
+                sectors,
+                failed: None,
+            },
+            sent_ns: access.details.sent_ns,
+            process: access.details.process,
+            marks: access.details.marks,
+        });
+    }
+}
