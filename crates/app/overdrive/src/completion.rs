@@ -70,6 +70,7 @@ const NAMED: &[(&str, &str, Candidates)] = &[
     ("trace generate", "format", format_names),
     ("trace generate", "name", generated_names),
     ("trace info", "format", format_names),
+    ("trace record", "source", volumes_and_paths),
     ("trace replay", "format", format_names),
     ("trace replay", "map", map_names),
     ("trace replay", "state", preparations),
@@ -252,6 +253,11 @@ fn backings(letters: &OsStr) -> Vec<CompletionCandidate> {
 /// Backings of a suite, and volumes.
 fn targets(letters: &OsStr) -> Vec<CompletionCandidate> {
     volume_names(letters).into_iter().chain(backings(letters)).collect()
+}
+
+fn volumes_and_paths(letters: &OsStr) -> Vec<CompletionCandidate> {
+    let paths = PathCompleter::any().complete(letters);
+    volume_names(letters).into_iter().chain(paths).collect()
 }
 
 fn drives_and_volumes(letters: &OsStr) -> Vec<CompletionCandidate> {

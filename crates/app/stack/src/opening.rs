@@ -363,7 +363,7 @@ impl<'a> Opening<'a> {
         if let Err(error) = memory.give_back_unused() {
             self.notes.push(format!("unused memory could not be released: {error}"));
         }
-        Ok(CacheNode { shared, memory, fence, below })
+        Ok(CacheNode { shared, memory, fence, below, recorder: Arc::default() })
     }
 
     /// Makes the state of a cache from its memory, and has the image watched from now on.

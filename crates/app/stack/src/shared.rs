@@ -35,9 +35,15 @@ impl SharedHalves {
         self.top.counts()
     }
 
-    /// Returns the place for a recorder of clients' requests, above the cache.
-    pub fn recorder(&self) -> &RecorderSwitch {
+    /// Returns the switch for a recorder of clients' requests, above the cache.
+    pub fn recorder_above(&self) -> &Arc<RecorderSwitch> {
         self.top.recorder()
+    }
+
+    /// Returns the switch for a recorder of the cache's requests to its backing. None: there is no
+    /// cache.
+    pub fn recorder_below(&self) -> Option<&Arc<RecorderSwitch>> {
+        self.node.find().map(|cache: &CacheNode| &cache.recorder)
     }
 
     /// Returns the shared half of the cache, if there is one.

@@ -2,9 +2,9 @@
 //!
 //! It has four parts. In the order in which a request passes them:
 //!
-//! 1. [`UnalignedShared`]: a change of whole blocks is counted, or waits while parts of blocks are
+//! 1. [`RecorderSwitch`]: requests are recorded while a recorder is on, as clients sent them.
+//! 2. [`UnalignedShared`]: a change of whole blocks is counted, or waits while parts of blocks are
 //!    being changed. Requests for parts of blocks become requests for whole blocks (`merge.rs`).
-//! 2. [`RecorderSwitch`]: requests are recorded while a recorder is on.
 //! 3. A [`Sampler`] of the cache's hits; [`Counts`] of all requests if there is no cache.
 //! 4. [`ValveShared`]: changes wait while the volume is frozen.
 //!
@@ -23,7 +23,7 @@ use block::{Extent, Layer, Limits, Padding, Request, Result, Stack};
 /// The part of the layer that all lanes share.
 pub struct TopShared {
     pub(crate) unaligned: UnalignedShared,
-    recorder: RecorderSwitch,
+    recorder: Arc<RecorderSwitch>,
     counts: Counts,
     valve: Arc<ValveShared>,
 }
@@ -33,14 +33,14 @@ impl TopShared {
     pub fn new(below: &Limits) -> Arc<TopShared> {
         Arc::new(TopShared {
             unaligned: UnalignedShared::new(below),
-            recorder: RecorderSwitch::default(),
+            recorder: Arc::default(),
             counts: Counts::default(),
             valve: ValveShared::new(),
         })
     }
 
-    /// Returns the place for a recorder of requests.
-    pub fn recorder(&self) -> &RecorderSwitch {
+    /// Returns the switch for a recorder of clients' requests.
+    pub fn recorder(&self) -> &Arc<RecorderSwitch> {
         &self.recorder
     }
 
@@ -69,8 +69,20 @@ impl Top {
     /// counted.
     pub fn attach(shared: &Arc<TopShared>, sampler: Option<Sampler>, below: Stack) -> Top {
         let limits = Limits { unaligned: true, ..below.limits().clone() };
-        let recorder = LaneRecorder::default();
+        let recorder = LaneRecorder::new(&shared.recorder);
         Top { shared: shared.clone(), recorder, sampler, below, limits }
+    }
+
+    #[inline]
+    fn try_unrecorded(&self, request: &Request) -> Option<Result> {
+        if request.is_change() { self.try_change(request) } else { self.try_measured(request) }
+    }
+
+    /// Separate from [`Layer::try_now`], which is short while no recorder is on.
+    #[inline(never)]
+    fn try_recorded(&self, request: &Request) -> Option<Result> {
+        let answer = || self.try_unrecorded(request);
+        self.recorder.record_now(request, self.below.lane(), answer)
     }
 
     /// Separate from [`Layer::try_now`], so that for requests without changes that is a single
@@ -89,25 +101,14 @@ impl Top {
     /// meet.
     pub(crate) fn try_below(&self, request: &Request) -> Option<Result> {
         if !request.is_change() {
-            return self.try_recorded(request);
+            return self.try_measured(request);
         }
         if !self.shared.valve.enter() {
             return None;
         }
-        let answer = self.try_recorded(request);
+        let answer = self.try_measured(request);
         self.shared.valve.leave();
         answer
-    }
-
-    #[inline]
-    fn try_recorded(&self, request: &Request) -> Option<Result> {
-        let Some(recorder) = self.recorder.current(&self.shared.recorder) else {
-            return self.try_measured(request);
-        };
-        let event = recorder.begin(request, self.below.lane());
-        let answer = self.try_measured(request)?;
-        recorder.end(event, answer, self.below.lane());
-        Some(answer)
     }
 
     #[inline]
@@ -131,8 +132,6 @@ impl Top {
     /// meet.
     pub(crate) async fn serve_below(&self, request: Request) -> Result {
         let lane = self.below.lane();
-        let recorder = self.recorder.current(&self.shared.recorder);
-        let recording = recorder.map(|recorder| (recorder.begin(&request, lane), recorder));
         let is_counted = self.sampler.is_none();
         let counting = is_counted.then(|| self.shared.counts.begin(&request, lane)).flatten();
         let result = if request.is_change() {
@@ -142,9 +141,6 @@ impl Top {
         };
         if let Some(counting) = counting {
             counting.end(&result, lane);
-        }
-        if let Some((event, recorder)) = recording {
-            recorder.end(event, result, lane);
         }
         result
     }
@@ -180,10 +176,24 @@ impl Layer for Top {
 
     #[inline]
     fn try_now(&self, request: &Request) -> Option<Result> {
-        if request.is_change() { self.try_change(request) } else { self.try_recorded(request) }
+        match self.recorder.is_on() {
+            false => self.try_unrecorded(request),
+            true => self.try_recorded(request),
+        }
     }
 
     async fn serve(&self, request: Request, padding: Padding) -> Result {
+        let begun = self.recorder.begin(&request, self.below.lane());
+        let result = self.serve_unrecorded(request, padding).await;
+        if let Some(begun) = begun {
+            begun.end(result, self.below.lane());
+        }
+        result
+    }
+}
+
+impl Top {
+    async fn serve_unrecorded(&self, request: Request, padding: Padding) -> Result {
         let is_whole = padding == Padding::NONE;
         match request.extent() {
             Some(at) if request.is_change() && is_whole => self.change_whole(at, request).await,

@@ -1,8 +1,9 @@
 //! The operator's side of the control socket.
 
 use super::held::{self, PAGE_BYTES_MAX};
+use super::recorded::{self, RecordedPage};
 use super::statistics::Statistics;
-use super::words::{Answer, Ask, LINE_BYTES_MAX, READ_BYTES_MAX, Row, UNKNOWN_ASK};
+use super::words::{Answer, Ask, LINE_BYTES_MAX, READ_BYTES_MAX, RecordAt, Row, UNKNOWN_ASK};
 use hotlist::ClassList;
 use rustix::io::Errno;
 use rustix::net::{
@@ -343,6 +344,31 @@ impl Daemon {
             }
         }
         Ok(held::runs_of(words))
+    }
+
+    /// Has the requests of a volume recorded at these places from now on, until this connection
+    /// ends.
+    ///
+    /// # Errors
+    /// As [`Daemon::ask`]; another connection records them; there is no such place.
+    pub fn record(&mut self, volume: &str, at: &[RecordAt]) -> Result<(), Failure> {
+        let ask = Ask::Record { volume: volume.to_owned(), at: at.to_vec() };
+        self.ask(&ask).map(|_| ())
+    }
+
+    /// Returns the next requests that this connection has recorded.
+    ///
+    /// # Errors
+    /// As [`Daemon::ask`]. Exit status 3: the connection has ended, and the recording with it.
+    /// 1: all are fetched, and the volume is not served any more.
+    pub fn recorded(&mut self) -> Result<RecordedPage, Failure> {
+        let mut page = Vec::new();
+        self.ask_for_bytes(&Ask::Recorded, |announced| {
+            let fits = |bytes: &usize| *bytes <= recorded::PAGE_BYTES_MAX;
+            page.resize(usize::try_from(announced).ok().filter(fits)?, 0);
+            Some(&mut page)
+        })?;
+        RecordedPage::parse(&page).map_err(|why| no_answer(&self.path, why))
     }
 
     /// Sends a request whose answer is a number of bytes, and these. `room` returns the memory for

@@ -8,7 +8,9 @@ pub mod errors;
 pub(crate) mod held;
 pub mod losses;
 pub mod lower_drives;
+pub(crate) mod recorded;
 pub mod statistics;
 pub mod words;
 
 pub use client::{Daemon, Roll, Silent, call_roll, pause};
+pub use recorded::RecordedPage;

@@ -101,6 +101,17 @@ pub enum Ask {
         /// The position of the page: 0, or the next one by the page before.
         from: u64,
     },
+    /// Records the requests of a volume from now on, until this connection ends. Refused while
+    /// another connection records them. Daemons of older versions do not support this request.
+    Record {
+        /// The volume's name.
+        volume: String,
+        /// The places, each once.
+        at: Vec<RecordAt>,
+    },
+    /// A page of the requests that this connection records. Answered with a number of bytes, which
+    /// follow the line (`control/recorded.rs`).
+    Recorded,
     /// Cuts the power of a volume's modelled drive.
     PowerCut {
         /// The volume's name.
@@ -134,6 +145,16 @@ pub enum Ask {
     /// Whether the last upgrade has replaced the program; refused if the new one could not start.
     /// Daemons of older versions do not support this request.
     Upgraded,
+}
+
+/// The place in a volume's stack where requests are recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecordAt {
+    /// Above the cache: the requests of clients.
+    Above,
+    /// Below the cache: the requests to the backing.
+    Below,
 }
 
 /// Answers of a daemon.

@@ -1,6 +1,7 @@
 //! The connections of a small server on a lane: bounded in number, and in the time that each may
 //! wait for its client.
 
+use super::record::VolumeRecording;
 use block::Kind;
 use host::File;
 use ring::Ring;
@@ -56,6 +57,8 @@ pub(super) struct Connection {
     since_ns: Cell<u64>,
     /// The only volume that it may read, and nothing else. Empty: it is not limited.
     pub(super) observed: RefCell<String>,
+    /// The recording for its client, which ends with it.
+    pub(super) recording: RefCell<Option<VolumeRecording>>,
 }
 
 impl Connection {
@@ -135,6 +138,7 @@ impl Connections {
             phase: Cell::new(Phase::Quiet),
             since_ns,
             observed: RefCell::default(),
+            recording: RefCell::default(),
         });
         self.open.borrow_mut().push(connection.clone());
         self.sweep();

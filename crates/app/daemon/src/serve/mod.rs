@@ -18,6 +18,7 @@ mod observe;
 mod operator;
 mod policy_state;
 mod pressure;
+mod record;
 mod scrapes;
 mod sensor;
 mod start_up;

@@ -5,10 +5,12 @@
 //! half a request or an unread answer, and after 5 min of silence. Its client then connects again.
 
 use super::connections::{Connection, Connections, Limits, Phase};
+use super::record::VolumeRecording;
 use super::stats;
 use super::volume_service::VolumeService;
 use super::volume_services::VolumeServices;
-use crate::control::words::{Answer, Ask, LINE_BYTES_MAX, UNKNOWN_ASK};
+use crate::control::recorded::RecordedPage;
+use crate::control::words::{Answer, Ask, LINE_BYTES_MAX, RecordAt, UNKNOWN_ASK};
 use block::{Memory, Part};
 use host::File;
 use ring::Ring;
@@ -106,7 +108,13 @@ impl Control {
         if let Ok(Ask::Memory { volume }) = &ask {
             return self.reply_memory(connection, volume).await;
         }
-        if let Ok(ask @ (Ask::Read { .. } | Ask::HeldBlocks { .. })) = ask {
+        if let Ok(Ask::Record { volume, at }) = &ask {
+            let begun = self.record(connection, volume, at).await;
+            return self
+                .send(connection, &answer_of(begun.map(|()| serde_json::Value::Null)))
+                .await;
+        }
+        if let Ok(ask @ (Ask::Read { .. } | Ask::HeldBlocks { .. } | Ask::Recorded)) = ask {
             return self.reply_bytes(connection, ask).await;
         }
         let result = match ask {
@@ -158,6 +166,8 @@ impl Control {
             Ask::Upgraded => crate::former::check_upgraded().map(done),
             Ask::Memory { .. }
             | Ask::Observe { .. }
+            | Ask::Record { .. }
+            | Ask::Recorded
             | Ask::Read { .. }
             | Ask::HeldBlocks { .. } => {
                 unreachable!("they have separate answers")
@@ -169,13 +179,38 @@ impl Control {
         self.services.find(name)
     }
 
+    /// Begins a recording for this connection, instead of its former one.
+    async fn record(
+        &self,
+        connection: &Connection,
+        volume: &str,
+        at: &[RecordAt],
+    ) -> Result<(), Failure> {
+        drop(connection.recording.take());
+        let begun = VolumeRecording::begin(&self.service(volume)?, at).await?;
+        connection.recording.replace(Some(begun));
+        Ok(())
+    }
+
+    /// Returns the next requests that this connection has recorded.
+    ///
+    /// # Errors
+    /// Usage: it records nothing. Negative: all are fetched, and the volume is not served any more.
+    fn recorded(&self, connection: &Connection) -> Result<RecordedPage, Failure> {
+        let mut recording = connection.recording.borrow_mut();
+        let Some(recording) = &mut *recording else {
+            return Err(Failure::new(Exit::Usage, "this connection records no volume"));
+        };
+        let page = recording.page();
+        if page.events.is_empty() && page.dropped == 0 {
+            self.service(&recording.volume)?;
+        }
+        Ok(page)
+    }
+
     async fn send(&self, connection: &Connection, answer: &Answer) -> block::Result {
         connection.enter(Phase::Sending, self.ring.lane().now());
-        let text = line_of(answer);
-        let memory = Arc::new(Memory::heap(text.len()));
-        memory.write(0, &text);
-        let part = Part { memory, offset: 0, length: text.len() };
-        self.ring.send(&connection.socket, &[part]).await
+        self.ring.send(&connection.socket, &[part_of(&line_of(answer))]).await
     }
 
     /// Answers with bytes, behind the line that has their number.
@@ -195,6 +230,7 @@ impl Control {
                 Ok(service) => service.held_blocks(from).await,
                 Err(failure) => Err(failure),
             },
+            Ask::Recorded => self.recorded(connection).map(|page| part_of(&page.encode())),
             _ => unreachable!("it has another answer"),
         };
         let bytes = match bytes {
@@ -246,6 +282,13 @@ fn answer_of(result: Result<serde_json::Value, Failure>) -> Answer {
     }
 }
 
+/// Returns a copy of these bytes in memory that can be sent.
+fn part_of(bytes: &[u8]) -> Part {
+    let memory = Arc::new(Memory::heap(bytes.len()));
+    memory.write(0, bytes);
+    Part { memory, offset: 0, length: bytes.len() }
+}
+
 fn line_of(answer: &Answer) -> Vec<u8> {
     let mut text = serde_json::to_vec(answer).expect("plain data");
     text.push(b'\n');
@@ -275,7 +318,9 @@ mod tests {
         let read = |volume: &str| Ask::Read { volume: volume.into(), first_byte: 0, bytes: 512 };
         let check = |observed: &str, ask| check_observer::<()>(observed, &Ok(ask)).is_ok();
         assert!(check("db", read("db")));
-        let others = [read("mail"), Ask::List, Ask::Upgrade, Ask::Observe { volume: "db".into() }];
+        let record = Ask::Record { volume: "db".into(), at: vec![RecordAt::Above] };
+        let observe = Ask::Observe { volume: "db".into() };
+        let others = [read("mail"), Ask::List, Ask::Upgrade, observe, record, Ask::Recorded];
         for ask in others {
             assert!(check("", ask.clone()), "a connection without a limit");
             assert!(!check("db", ask.clone()), "{ask:?}");

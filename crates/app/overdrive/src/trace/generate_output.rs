@@ -81,6 +81,7 @@ impl Output {
         let file = match self.into {
             Into::Nothing => return Ok(()),
             Into::Stdout => {
+                #[allow(clippy::disallowed_methods, reason = "a terminal or a pipe")]
                 let flushed = std::io::stdout().lock().flush();
                 return flushed.map_err(|error| unwritable(&self.path, &error));
             }

@@ -24,6 +24,7 @@ use std::process::ExitCode;
 /// Record traces, show their properties, convert, replay and generate them.
 ///
 /// Examples:
+///   overdrive trace record db db.trace.zst --for 1h
 ///   overdrive trace record /dev/nvme0n1 day.trace.zst --for 24h
 ///   overdrive trace info week.csv.zst
 ///   overdrive trace info vm.vscsi.xz --report vm.html

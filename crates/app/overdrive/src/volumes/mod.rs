@@ -201,6 +201,14 @@ pub(crate) fn mount_points_at(node: &Path) -> Vec<String> {
     }
 }
 
+/// Returns the volume of this name, and the daemon that serves it.
+///
+/// # Errors
+/// No daemon serves it, or several; a daemon does not answer.
+pub(crate) fn find_served(name: &str) -> Result<Target, Failure> {
+    find(None, Some(name))
+}
+
 /// Finds the volume of this name among all daemons. Without a name it must be the only one, which
 /// is unknown while a daemon does not answer.
 fn find(control: Option<&PathBuf>, name: Option<&str>) -> Result<Target, Failure> {

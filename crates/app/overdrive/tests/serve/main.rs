@@ -56,6 +56,7 @@ mod pressure;
 mod programs;
 mod rate_limits;
 mod recipes;
+mod recorded;
 mod relay;
 mod remote;
 mod rescue;

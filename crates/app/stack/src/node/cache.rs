@@ -3,6 +3,7 @@
 use super::{Attached, OpenNode};
 use block::{Limits, Stack};
 use cache::{Cache, Shared};
+use layers::{Recorder, RecorderSwitch};
 use ring::{Fence, Ring, SharedMemory};
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ pub(crate) struct CacheNode {
     pub(crate) memory: SharedMemory,
     pub(crate) fence: Option<Fence>,
     pub(crate) below: Box<dyn OpenNode>,
+    /// The switch for a recorder of the requests to its child.
+    pub(crate) recorder: Arc<RecorderSwitch>,
 }
 
 impl OpenNode for CacheNode {
@@ -25,6 +28,7 @@ impl OpenNode for CacheNode {
 
     fn attach(&self, ring: &Ring) -> Attached {
         let below = self.below.attach(ring).stack;
+        let below = Stack::new(ring.lane(), Recorder::attach_switch(&self.recorder, below));
         let cache = Cache::attach(&self.shared, ring.lane(), below);
         Attached { stack: Stack::new(ring.lane(), cache.clone()), cache: Some(cache) }
     }

@@ -8,7 +8,7 @@ pub use switch::RecorderSwitch;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use block::{Layer, Padding, Request, Result, Stack};
+use block::{Kind, Layer, Padding, Request, Result, Stack};
 use lane::Lane;
 use ring::Ring;
 use trace::{Event, Operation};
@@ -49,8 +49,14 @@ impl RecorderShared {
 
     /// Records that the request is answered now. Neither waits nor allocates nor enters a section:
     /// it may run in `try_now`, next to the section of the device below.
+    ///
+    /// A request that was withdrawn because its server stops is not recorded: it has no answer, and
+    /// its client sends it to the next server.
     #[inline]
     pub(crate) fn end(&self, event: Event, result: Result, lane: &Lane) {
+        if result.is_err_and(|error| error.kind == Kind::Stopping) {
+            return;
+        }
         let took_ns = Some(lane.now() - event.time_ns);
         let failed = result.err().map(|error| error.errno);
         self.ring.push(Event { took_ns, failed, ..event }.to_words());
@@ -61,24 +67,37 @@ impl Recording {
     /// Moves the recorded events to `into`, in the order of the answers. Returns the number of
     /// events dropped since the last call.
     pub fn take(&mut self, into: &mut Vec<Event>) -> u64 {
+        self.take_up_to(usize::MAX, into)
+    }
+
+    /// Moves at most this number of recorded events to `into`, the oldest first. Returns the number
+    /// of events dropped since the last call.
+    pub fn take_up_to(&mut self, events_max: usize, into: &mut Vec<Event>) -> u64 {
         // A ring has only one `Recording`, which this call borrows mutably.
-        let words = core::iter::from_fn(|| self.0.ring.pop());
+        let words = core::iter::from_fn(|| self.0.ring.pop()).take(events_max);
         into.extend(words.filter_map(Event::from_words));
         self.0.ring.take_dropped()
     }
 }
 
-/// One lane's handle on a recorder that is always on. It forwards requests unchanged. For a part of
-/// a block it records the whole block.
+/// One lane's handle on a recorder, or on a switch for one. It forwards requests unchanged. For a
+/// part of a block it records the whole block.
 pub struct Recorder {
-    shared: Arc<RecorderShared>,
+    recorder: LaneRecorder,
     below: Stack,
 }
 
 impl Recorder {
-    /// Creates one lane's handle on the recorder, in front of `below`.
+    /// Creates one lane's handle on a recorder that is always on, in front of `below`.
     pub fn attach(shared: &Arc<RecorderShared>, below: Stack) -> Recorder {
-        Recorder { shared: shared.clone(), below }
+        let switch = Arc::new(RecorderSwitch::default());
+        switch.switch_on(shared.clone());
+        Recorder::attach_switch(&switch, below)
+    }
+
+    /// Creates one lane's handle on a switch, in front of `below`.
+    pub fn attach_switch(switch: &Arc<RecorderSwitch>, below: Stack) -> Recorder {
+        Recorder { recorder: LaneRecorder::new(switch), below }
     }
 }
 
@@ -89,16 +108,19 @@ impl Layer for Recorder {
 
     #[inline]
     fn try_now(&self, request: &Request) -> Option<Result> {
-        let event = self.shared.begin(request, self.below.lane());
-        let result = self.below.try_now(request)?;
-        self.shared.end(event, result, self.below.lane());
-        Some(result)
+        let answer = || self.below.try_now(request);
+        match self.recorder.is_on() {
+            true => self.recorder.record_now(request, self.below.lane(), answer),
+            false => answer(),
+        }
     }
 
     async fn serve(&self, request: Request, padding: Padding) -> Result {
-        let event = self.shared.begin(&request, self.below.lane());
+        let begun = self.recorder.begin(&request, self.below.lane());
         let result = self.below.serve(request, padding).await;
-        self.shared.end(event, result, self.below.lane());
+        if let Some(begun) = begun {
+            begun.end(result, self.below.lane());
+        }
         result
     }
 }

@@ -1,9 +1,10 @@
 //! A recorder records each request, its times and its result, and changes nothing.
 
 use crate::common::{Ends, GRAIN, delayed, end_of, ram, read, send, spec, world, write};
-use block::{Block, Extent, FaultsSpec, Limits, Ram, Request, Result, Stack};
+use block::{Block, Error, Extent, FaultsSpec, Kind, Limits, Padding, Ram, Request, Result, Stack};
 use lane::{Lock, World};
-use layers::{Faults, FaultsShared, Recorder, RecorderShared, Top, TopShared};
+use layers::{Faults, FaultsShared, Recorder, RecorderShared, RecorderSwitch, Top, TopShared};
+use std::sync::Arc;
 use trace::{Event, Operation};
 
 fn event(time_us: u64, took_us: u64, operation: Operation, first: u64, sectors: u32) -> Event {
@@ -154,4 +155,73 @@ fn a_full_recorder_drops_and_counts() {
         assert!(events.iter().zip(0..).all(|(event, number)| event.first == number * 8));
     }
     drop(world);
+}
+
+#[test]
+fn a_part_of_a_block_is_recorded_as_one_request_of_its_client() {
+    let mut world = world();
+    let lane = world.lane();
+    let below = delayed(&lane, &spec(100, 50, 700, 8));
+    let top = TopShared::new(below.limits());
+    let (shared, mut recording) = RecorderShared::new(3, 16);
+    top.recorder().switch_on(shared);
+    let stack = Stack::new(&lane, Top::attach(&top, None, below));
+    let writing = stack.clone();
+    lane.spawn(async move {
+        let padding = Padding { head: 1, tail: 0 };
+        writing.run_padded(write(8, 8, 1), padding).await.expect("a sound device");
+    })
+    .expect("a slot is free");
+    while world.step() {}
+    let mut events = Vec::new();
+    recording.take(&mut events);
+    // It reads the first block and writes all of them.
+    assert_eq!(events, [event(0, 150, Operation::Write { fua: false }, 8, 8)]);
+}
+
+/// Withdraws all requests, as a server does that stops.
+struct Stopping(Ram);
+
+impl Block for Stopping {
+    fn limits(&self) -> &Limits {
+        Block::limits(&self.0)
+    }
+
+    async fn run(&self, _: Request) -> Result {
+        Err(Error::new(Kind::Stopping, "serve a server that stops"))
+    }
+}
+
+#[test]
+fn a_request_that_its_client_sends_again_is_not_recorded() {
+    let mut world = world();
+    let lane = world.lane();
+    let (shared, mut recording) = RecorderShared::new(3, 16);
+    let below = Stack::new(&lane, Stopping(Ram::new(64, GRAIN)));
+    let stack = Stack::new(&lane, Recorder::attach(&shared, below));
+    lane.spawn(async move { assert!(stack.run(read(0, 8)).await.is_err()) })
+        .expect("a slot is free");
+    while world.step() {}
+    let mut events = Vec::new();
+    assert_eq!((recording.take(&mut events), events), (0, vec![]));
+}
+
+#[test]
+fn events_are_taken_in_parts_in_their_order() {
+    let mut world = world();
+    let lane = world.lane();
+    let (shared, mut recording) = RecorderShared::new(3, 16);
+    let switch = Arc::new(RecorderSwitch::default());
+    let stack = Stack::new(&lane, Recorder::attach_switch(&switch, ram(&lane)));
+    let write_at = |number: u64| stack.try_now(&write(number * 8, 8, 1));
+    assert_eq!((write_at(7), switch.is_on()), (Some(Ok(())), false));
+    switch.switch_on(shared);
+    (0..5).for_each(|number| assert_eq!(write_at(number), Some(Ok(()))));
+    switch.switch_off();
+    assert_eq!(write_at(6), Some(Ok(())));
+    for firsts in [vec![0, 8], vec![16, 24], vec![32], vec![]] {
+        let mut events = Vec::new();
+        assert_eq!(recording.take_up_to(2, &mut events), 0);
+        assert_eq!(events.iter().map(|event| event.first).collect::<Vec<_>>(), firsts);
+    }
 }

@@ -11,6 +11,8 @@ const SECTORS_END: u64 = 1 << 51;
 
 /// A disk, or a partition of it.
 pub(crate) struct Device {
+    /// The path by which it was named.
+    pub(super) path: PathBuf,
     /// Its name in the recording.
     pub(crate) name: String,
     /// Number of the disk in the filters of tracepoints.
@@ -52,7 +54,8 @@ impl Device {
         let sectors = sectors.ok_or_else(|| refuse("its first sector is not in /sys"))?;
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let key = format!("device-{major}-{minor}");
-        Ok(Device { name, filter_number, sectors, key, directory })
+        let path = path.to_owned();
+        Ok(Device { path, name, filter_number, sectors, key, directory })
     }
 
     /// Whether files of this directory are on the device, so that a recording would record itself.

@@ -1,12 +1,19 @@
 //! `overdrive trace record`.
 
 pub(crate) mod device;
+mod kernel;
 mod output;
+mod recorder;
 pub(crate) mod tracefs;
+mod volume;
 
+use crate::volumes;
+use daemon::control::words::RecordAt;
 use daemon::units;
 use device::Device;
+use kernel::DeviceSource;
 use output::{FILES_BYTES_MIN, Output};
+use recorder::{Recorded, Recorder, Source, SourceCounts};
 use report::words::grouped;
 use serde_json::json;
 use stack::{Exit, Failure};
@@ -14,36 +21,31 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use trace::BlockEvent;
 use tracefs::Instance;
-use traces::{Matched, Matcher};
+use traces::Matched;
+use volume::VolumeSource;
 
-/// Pause between two reads of the kernel's buffer.
-const PAUSE: Duration = Duration::from_millis(50);
-/// Maximum bytes that are read between two looks at signals and clocks.
-const ROUND_BYTES_MAX: usize = 4 << 20;
-/// Age at which requests are written, although they do not fill a block.
-const BLOCK_AGE_NS: u64 = 1_000_000_000;
-/// Age at which a compressed part ends, although it is small.
-const PART_AGE_NS: u64 = 10_000_000_000;
-/// Maximum length of a line of the kernel.
-const LINE_MAX: usize = 1 << 12;
-
-/// Record the requests to a block device, until Ctrl-C.
+/// Record the requests to a served volume or to a block device, until Ctrl-C.
 ///
-/// The kernel's tracepoints of tracefs show each request: its time, the time when it was sent to
-/// the device and answered, its sectors, operation, flags and process. There are no data in a
-/// recording. It needs root. See docs/TRACES.md.
+/// The daemon of a volume records while it serves, and clients do not notice. For a device, the
+/// kernel's tracepoints of tracefs show each request, also the time when it was sent to the device,
+/// its flags and its process; that needs root. There are no data in a recording. See
+/// docs/TRACES.md.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The disk or partition, such as /dev/nvme0n1.
-    #[arg(value_name = "DEVICE", value_hint = clap::ValueHint::FilePath)]
-    device: PathBuf,
+    /// The name of a volume, or the path of a disk or partition, such as /dev/nvme0n1.
+    #[arg(value_name = "VOLUME|DEVICE")]
+    source: String,
 
-    /// The new recording, which must not exist, nor be on the device. It is compressed if its name
-    /// ends with .zst.
+    /// The new recording, which must not exist, nor be on the recorded volume or device. It is
+    /// compressed if its name ends with .zst.
     #[arg(value_name = "OUTPUT", value_hint = clap::ValueHint::FilePath)]
     output: PathBuf,
+
+    /// The place in a volume: the requests of clients above its cache, those to the backing below,
+    /// or both, as two devices [default: above].
+    #[arg(long, value_name = "above|below|both", value_parser = places)]
+    at: Option<Places>,
 
     /// End after this time.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
@@ -59,6 +61,18 @@ pub(crate) struct Options {
     json: bool,
 }
 
+/// Places in a volume's stack.
+type Places = &'static [RecordAt];
+
+fn places(text: &str) -> Result<Places, String> {
+    match text {
+        "above" => Ok(&[RecordAt::Above]),
+        "below" => Ok(&[RecordAt::Below]),
+        "both" => Ok(&[RecordAt::Above, RecordAt::Below]),
+        _ => Err("write above, below or both".into()),
+    }
+}
+
 fn time(text: &str) -> Result<Duration, String> {
     units::time_us(text).map(Duration::from_micros)
 }
@@ -68,187 +82,85 @@ fn files_size(text: &str) -> Result<u64, String> {
     if bytes < FILES_BYTES_MIN { Err("write at least 4M".into()) } else { Ok(bytes) }
 }
 
-/// Counts of a recording.
-#[derive(Default)]
-struct Recorded {
-    requests: u64,
-    matched: Matched,
-    /// Events that the kernel's buffer had no room for.
-    dropped: u64,
-    /// Lines that are not events.
-    unreadable: u64,
-    duration_ns: u64,
-    rotations: u64,
-    /// Whether the device has gone.
-    is_gone: bool,
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    // A name of a volume has no slash.
+    if options.source.contains('/') { run_device(options) } else { run_volume(options) }
 }
 
-pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let device = Device::find(&options.device)?;
-    let directory = match options.output.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
-    if device.is_below(directory) {
-        let (output, device) = (options.output.display(), options.device.display());
-        let message = format!(
-            "{output}: is on {device}, so that its own writes would be recorded; \
-                               name a file on another device"
-        );
+fn run_device(options: &Options) -> Result<ExitCode, Failure> {
+    if options.at.is_some() {
+        let message = format!("{}: --at is for the name of a volume; leave it out", options.source);
         return Err(Failure::new(Exit::Usage, message));
     }
-    let broken = |error| Failure::new(Exit::Io, format!("signals: {error}"));
-    let signals = host::signals().map_err(broken)?;
+    let device = Device::find(Path::new(&options.source))?;
+    if device.is_below(directory_of(&options.output)) {
+        return Err(records_itself(options, "device"));
+    }
+    let signals = signals()?;
     let instance = Instance::open(device.filter_number)?;
+    record(options, &signals, || Ok(DeviceSource::new(device, instance)))
+}
+
+fn run_volume(options: &Options) -> Result<ExitCode, Failure> {
+    let target = volumes::find_served(&options.source)?;
+    let directory = directory_of(&options.output);
+    if volume::is_on_volume(directory, &target.row, volumes::rows()) {
+        return Err(records_itself(options, "disk"));
+    }
+    let signals = signals()?;
+    let places = options.at.unwrap_or(&[RecordAt::Above]);
+    record(options, &signals, || VolumeSource::begin(target, places))
+}
+
+/// Returns the directory of a path.
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn records_itself(options: &Options, other: &str) -> Failure {
+    let (output, source) = (options.output.display(), &options.source);
+    let message = format!(
+        "{output}: is on {source}, so that its own writes would be recorded; name a file on \
+         another {other}"
+    );
+    Failure::new(Exit::Usage, message)
+}
+
+fn signals() -> Result<host::File, Failure> {
+    host::signals().map_err(|error| Failure::new(Exit::Io, format!("signals: {error}")))
+}
+
+/// Records a source to its end.
+fn record<S: Source>(
+    options: &Options,
+    signals: &host::File,
+    begin: impl FnOnce() -> Result<S, Failure>,
+) -> Result<ExitCode, Failure> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let begin_ns = u64::try_from(since_1970.as_nanos()).unwrap_or(0);
+    let source = begin()?;
     let output = Output::create(&options.output, options.max_bytes, begin_ns)?;
     if std::io::stderr().is_terminal() {
-        daemon::complain!("recording {}; Ctrl-C ends it", options.device.display());
+        daemon::complain!("recording {}; Ctrl-C ends it", options.source);
     }
-    let recorded = Recorder::new(device, instance, output).run(&signals, options.duration)?;
-    show(options, &recorded);
-    if !recorded.is_gone {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let message = format!("{}: has gone; the recording ends there", options.device.display());
-    Err(Failure::new(Exit::Negative, message))
+    let (recorded, ended) = Recorder::new(source, output).run(signals, options.duration);
+    show(options, &recorded, ended.is_ok());
+    ended.map(|()| ExitCode::SUCCESS)
 }
 
-struct Recorder {
-    device: Device,
-    instance: Instance,
-    output: Output,
-    matcher: Matcher,
-    /// The beginning of a line.
-    line: Vec<u8>,
-    recorded: Recorded,
-    /// Lost events that were written.
-    dropped_written: u64,
-}
-
-impl Recorder {
-    fn new(device: Device, instance: Instance, output: Output) -> Recorder {
-        let matcher = Matcher::new(device.sectors.clone(), host::now_ns());
-        let (line, recorded) = (Vec::new(), Recorded::default());
-        Recorder { device, instance, output, matcher, line, recorded, dropped_written: 0 }
-    }
-
-    fn run(mut self, signals: &host::File, limit: Option<Duration>) -> Result<Recorded, Failure> {
-        let begin_ns = host::now_ns();
-        let limit_ns = limit.map_or(u64::MAX, |limit| limit.as_nanos() as u64);
-        let (mut block_ns, mut part_ns) = (begin_ns, begin_ns);
-        loop {
-            let is_more = self.take()?;
-            let now_ns = host::now_ns();
-            self.recorded.duration_ns = now_ns - begin_ns;
-            if now_ns - block_ns >= BLOCK_AGE_NS {
-                block_ns = now_ns;
-                self.write_block()?;
-                self.recorded.is_gone = self.device.is_gone();
-            }
-            if now_ns - part_ns >= PART_AGE_NS {
-                part_ns = now_ns;
-                self.output.end_part()?;
-            }
-            let left_ns = limit_ns.saturating_sub(self.recorded.duration_ns);
-            let pause = if is_more { Duration::ZERO } else { PAUSE };
-            let is_stopped =
-                host::is_stopped_within(signals, pause.min(Duration::from_nanos(left_ns)));
-            if is_stopped || left_ns == 0 || self.recorded.is_gone {
-                return self.finish();
-            }
-        }
-    }
-
-    /// Reads events. Returns whether there are more.
-    fn take(&mut self) -> Result<bool, Failure> {
-        let mut taken = 0;
-        while taken < ROUND_BYTES_MAX {
-            let piece = self.instance.read().map_err(|error| unreadable(&error))?;
-            if piece.is_empty() {
-                return Ok(false);
-            }
-            taken += piece.len();
-            self.line.extend_from_slice(piece);
-            self.feed()?;
-        }
-        Ok(true)
-    }
-
-    /// Takes the complete lines.
-    fn feed(&mut self) -> Result<(), Failure> {
-        let mut lines = std::mem::take(&mut self.line);
-        let end = lines.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        for line in lines[..end].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            match BlockEvent::of(line) {
-                Some(event) => {
-                    if let Some(entry) = self.matcher.feed(&event) {
-                        self.put(entry)?;
-                    }
-                }
-                // The kernel reports lost events; its statistics count them.
-                None if line.starts_with(b"CPU:") => {}
-                None => self.recorded.unreadable += 1,
-            }
-        }
-        lines.drain(..end);
-        if lines.len() > LINE_MAX {
-            self.recorded.unreadable += 1;
-            lines.clear();
-        }
-        self.line = lines;
-        Ok(())
-    }
-
-    fn put(&mut self, entry: trace::recording::Entry) -> Result<(), Failure> {
-        let names = self.matcher.processes();
-        let process = entry.process.and_then(|number| names.get(number as usize));
-        // The statistics are read once per second, with the blocks that age writes.
-        self.output.put(entry, &self.device.name, process.map(String::as_str), || 0)
-    }
-
-    fn write_block(&mut self) -> Result<(), Failure> {
-        let dropped = self.dropped()?;
-        self.output.write_block(dropped)
-    }
-
-    /// Returns the number of events lost since the last call.
-    fn dropped(&mut self) -> Result<u64, Failure> {
-        self.recorded.dropped = self.instance.lost().map_err(|error| unreadable(&error))?;
-        let written = std::mem::replace(&mut self.dropped_written, self.recorded.dropped);
-        Ok(self.recorded.dropped.saturating_sub(written))
-    }
-
-    fn finish(mut self) -> Result<Recorded, Failure> {
-        self.instance.stop().map_err(|error| unreadable(&error))?;
-        while self.take()? {}
-        for entry in self.matcher.finish() {
-            self.put(entry)?;
-        }
-        let dropped = self.dropped()?;
-        self.recorded.matched = self.matcher.matched();
-        self.recorded.requests = self.output.requests;
-        self.recorded.rotations = self.output.rotations;
-        self.output.finish(dropped)?;
-        Ok(self.recorded)
-    }
-}
-
-fn unreadable(error: &std::io::Error) -> Failure {
-    Failure::new(Exit::Io, format!("tracefs: {error}; the recording ends there"))
-}
-
-fn show(options: &Options, recorded: &Recorded) {
-    let Recorded { requests, matched, dropped, unreadable, duration_ns, rotations, is_gone } =
-        *recorded;
+fn show(options: &Options, recorded: &Recorded, is_complete: bool) {
+    let Recorded { requests, source, duration_ns, rotations } = *recorded;
+    let SourceCounts { matched, dropped, unreadable, gaps, gap_ns } = source;
     let Matched { unanswered, unknown_answers, merged, others } = matched;
     if options.json {
         let object = json!({
             "schema": "overdrive.trace-record/1",
-            "source": options.device.display().to_string(),
+            "source": options.source,
             "output": options.output.display().to_string(),
-            "complete": !is_gone,
+            "complete": is_complete,
             "duration_ns": duration_ns,
             "requests": requests,
             "unanswered": unanswered,
@@ -257,6 +169,8 @@ fn show(options: &Options, recorded: &Recorded) {
             "others": others,
             "dropped": dropped,
             "unreadable": unreadable,
+            "gaps": gaps,
+            "gap_ns": gap_ns,
             "rotations": rotations,
         });
         daemon::say!("{object}");
@@ -269,8 +183,9 @@ fn show(options: &Options, recorded: &Recorded) {
         (unknown_answers, "answers belong to requests from before the recording, or lost ones"),
         (merged, "requests were merged into others, or were not sent until the end"),
         (others, "commands without sectors were left out"),
-        (dropped, "events were lost: the kernel's buffer was full"),
+        (dropped, "events were lost: the buffer for them was full"),
         (unreadable, "lines of the kernel could not be read"),
+        (gaps, "times another daemon continued; the requests between two daemons are missing"),
         (rotations, "times OUTPUT became OUTPUT.1; the older requests are gone"),
     ];
     for (count, note) in notes.into_iter().filter(|(count, _)| *count > 0) {

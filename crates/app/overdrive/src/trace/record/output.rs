@@ -27,6 +27,9 @@ pub(super) struct Output {
     pub(super) rotations: u64,
     /// Requests that were written.
     pub(super) requests: u64,
+    /// Whether a write has failed. Nothing is written after it, so that the file can be read up to
+    /// its last complete block.
+    has_failed: bool,
 }
 
 enum Sink {
@@ -51,10 +54,18 @@ impl Output {
         let sink = Sink::create(path).map_err(|error| failure(path, &error))?;
         let writer = RecordingWriter::new(begin_ns);
         let path = path.to_owned();
-        Ok(Output { path, files_bytes_max, sink, writer, rotations: 0, requests: 0 })
+        Ok(Output {
+            path,
+            files_bytes_max,
+            sink,
+            writer,
+            rotations: 0,
+            requests: 0,
+            has_failed: false,
+        })
     }
 
-    /// Adds a request; writes a block if that is full.
+    /// Adds a request; writes a block if that is full, as one before which nothing was lost.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -63,11 +74,10 @@ impl Output {
         entry: Entry,
         device: &str,
         process: Option<&str>,
-        dropped: impl FnOnce() -> u64,
     ) -> Result<(), Failure> {
         self.requests += 1;
         self.writer.put(entry, device, process);
-        if self.writer.is_full() { self.write_block(dropped()) } else { Ok(()) }
+        if self.writer.is_full() { self.write_block(0) } else { Ok(()) }
     }
 
     /// Writes the requests of the last moments.
@@ -79,8 +89,10 @@ impl Output {
             return Ok(());
         }
         let bytes = self.writer.bytes(dropped);
-        self.sink.write_all(&bytes).map_err(|error| failure(&self.path, &error))?;
-        self.rotate().map_err(|error| failure(&self.path, &error))
+        self.try_write(|output| {
+            output.sink.write_all(&bytes)?;
+            output.rotate()
+        })
     }
 
     /// Ends a compressed part, so that it can be read even if this program is killed.
@@ -88,17 +100,34 @@ impl Output {
     /// # Errors
     /// The file cannot be written.
     pub(super) fn end_part(&mut self) -> Result<(), Failure> {
-        self.sink.end_part().map_err(|error| failure(&self.path, &error))
+        self.try_write(|output| output.sink.end_part())
+    }
+
+    /// Writes, unless an earlier write has failed.
+    fn try_write(
+        &mut self,
+        write: impl FnOnce(&mut Output) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        if self.has_failed {
+            return Ok(());
+        }
+        write(self).map_err(|error| {
+            self.has_failed = true;
+            failure(&self.path, &error)
+        })
     }
 
     /// Writes the rest.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn finish(mut self, dropped: u64) -> Result<(), Failure> {
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
         // The header, even if there were no requests.
-        let bytes = self.writer.bytes(dropped);
-        self.sink.write_all(&bytes).map_err(|error| failure(&self.path, &error))?;
+        let bytes = self.writer.bytes(0);
+        self.try_write(|output| output.sink.write_all(&bytes))?;
+        if self.has_failed {
+            return Ok(());
+        }
         self.sink.finish().map_err(|error| failure(&self.path, &error))
     }
 
@@ -196,9 +225,10 @@ mod tests {
 
     fn record(path: &Path, files_bytes_max: Option<u64>, count: u64) -> u64 {
         let mut output = Output::create(path, files_bytes_max, 7).expect("created");
-        (0..count).for_each(|number| output.put(entry(number), "sda", None, || 0).expect("put"));
+        (0..count).for_each(|number| output.put(entry(number), "sda", None).expect("put"));
         let rotations = output.rotations;
-        output.finish(3).expect("finished");
+        output.write_block(3).expect("written");
+        output.finish().expect("finished");
         rotations
     }
 

@@ -112,3 +112,16 @@ fn swap_on_a_device_is_noticed() {
 impl crate::common::Ended {
     fn into_nothing(self) {}
 }
+
+#[test]
+fn a_recording_onto_its_own_device_is_refused() {
+    let Some(disk) = Disk::with_tools(64, &["mkfs.ext4"]) else { return };
+    let device = disk.attach();
+    let mounted = disk.make_and_mount(&device);
+    let output = mounted.path("trace");
+    let refused = disk.home.overdrive(&["trace", "record", &disk.name, text(&output)]);
+    refused.refused(2, &["its own writes would be recorded"]);
+    assert!(!output.exists());
+    mounted.unmount();
+    disk.detach().well();
+}
