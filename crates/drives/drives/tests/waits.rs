@@ -69,6 +69,87 @@ fn no_drive_answers_later_than_its_cleaning_explains() {
     }
 }
 
+/// Returns a drive with as few of its superblocks as it can do with. They have their full size, and
+/// so have the waits for them.
+fn part(name: &str) -> Drive {
+    let whole = Model::preset(name).expect("a preset");
+    let Kind::Flash(flash) = &whole.kind else {
+        return whole.drive(&Options::default()).expect("a sound disk");
+    };
+    let model = [16, 8, 4, 2].into_iter().find_map(|part| {
+        let text = format!(
+            "like = \"{name}\"\ntitle = \"a part\"\n[capacity]\nuser_bytes = [{}, \"test\"]\n\
+             [nand]\nblocks = [{}, \"test\"]\n\
+             [slc]\nstatic_bytes = [{}, \"test\"]\ndynamic_bytes = [{}, \"test\"]\n",
+            flash.user_bytes / part,
+            u64::from(flash.blocks) / part,
+            flash.slc_static_bytes / part,
+            flash.slc_dynamic_bytes / part,
+        );
+        Model::parse(name, &text).ok()
+    });
+    let model = model.unwrap_or_else(|| panic!("{name} has too little spare flash for a half"));
+    model.drive(&Options::default()).expect("a sound drive")
+}
+
+/// Returns the same drive after use: filled, and overwritten at random by a third.
+fn used(drive: Drive) -> Drive {
+    let Drive::Flash(flash) = drive else { return drive };
+    let slots = u64::from(flash.ftl().shape().logical_slots);
+    Drive::Flash(Box::new(flash.fast_forward(|fast| {
+        fast.write_sequential(0, slots);
+        fast.write_random(slots as u32, slots / 3, &mut Random::new(4));
+    })))
+}
+
+/// Returns the longest wait of a first request after idle times from hundredths of a second to some
+/// minutes, each after sequential or random writes.
+fn longest_after_idle_ns(drive: &mut Drive, sectors: u64) -> u64 {
+    let mut random = Random::new(9);
+    let (mut now, mut longest, mut at) = (0, 0, 0);
+    for turn in 0..24 {
+        let (bytes, is_random) = (64 << 20, turn % 4 == 1);
+        for _ in 0..if is_random { 4000 } else { bytes / 131_072 } {
+            let op = match is_random {
+                true => {
+                    Op::Write { first: u64::from(random.below((sectors / 8) as u32)) * 8, count: 8 }
+                }
+                false => Op::Write { first: at, count: 256 },
+            };
+            at = if at + 512 > sectors { 0 } else { at + 256 };
+            now = drive.submit(now, op);
+        }
+        now += (1 + u64::from(random.below(2000)) * turn) * SECOND / 100;
+        let first = u64::from(random.below((sectors / 8) as u32)) * 8;
+        let op = match turn % 2 {
+            0 => Op::Write { first, count: 8 },
+            _ => Op::Read { first, count: 8 },
+        };
+        drive.idle(now);
+        let end = drive.submit(now, op);
+        longest = longest.max(end - now);
+        now = end;
+    }
+    longest
+}
+
+#[test]
+fn every_drive_answers_the_first_request_after_idle_time_within_50_ms() {
+    for name in Model::names() {
+        for is_used in [false, true] {
+            let drive = part(name);
+            let mut drive = if is_used { used(drive) } else { drive };
+            let sectors = match &drive {
+                Drive::Flash(flash) => u64::from(flash.ftl().shape().logical_slots) * 8,
+                Drive::Disk(_) => Model::preset(name).expect("a preset").user_bytes() / 512,
+            };
+            let longest = longest_after_idle_ns(&mut drive, sectors);
+            let state = if is_used { "used" } else { "new" };
+            assert!(longest < 50_000_000, "{name}, {state}: {} us", longest / 1000);
+        }
+    }
+}
+
 #[test]
 fn a_drive_of_more_dies_is_no_slower_after_idle_time() {
     let rate = |size: u32| {
