@@ -91,32 +91,3 @@ fn a_dynamic_area_is_folded_for_the_writes_that_need_its_room() {
     let left = timed.ftl().slc_valid_slots();
     assert!(left < u64::from(SHAPE.logical_slots) / 3, "{left} slots are still in the area");
 }
-
-#[test]
-fn idle_time_leaves_room_for_the_next_fold_on_a_used_drive() {
-    let slc = SlcSettings { fold_when_idle: true, ..STATIC };
-    let area = u64::from(slc.static_superblocks * SHAPE.slc_superblock_slots());
-    let slots = u64::from(SHAPE.logical_slots);
-    // Returns the slots left in the area, of a used drive that rested and of a new one.
-    let left = |is_used: bool| {
-        let mut timed = drive(slc).fast_forward(|fast| {
-            fast.write_sequential(0, slots);
-            if is_used {
-                fast.write_random(SHAPE.logical_slots, slots, &mut drives::Random::new(3));
-            }
-        });
-        let rested = timed.programmed_ns() + 600_000_000_000;
-        timed.idle(rested);
-        assert_eq!(timed.ftl().slc_valid_slots(), 0, "all of it is folded");
-        let mut now = rested;
-        for request in 0..area / 32 / 2 {
-            now = timed.submit(now, Op::Write { first: request * 256, count: 256 });
-        }
-        assert!(timed.ftl().slc_valid_slots() > area / 3, "half of the area is in use");
-        // Folding half of it takes a second or less where no cleaning comes between.
-        timed.idle(now + 2_100_000_000);
-        timed.ftl().audit();
-        timed.ftl().slc_valid_slots()
-    };
-    assert_eq!((left(false), left(true)), (0, 0));
-}

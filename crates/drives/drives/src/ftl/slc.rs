@@ -14,9 +14,6 @@ pub enum Idle {
     Done,
 }
 
-/// Free superblocks that folding needs: one to fold into, and two for cleaning.
-const FOLD_NEEDS: u32 = 3;
-
 impl Ftl {
     /// Whether the drive has an SLC area at all.
     pub(super) fn has_slc(&self) -> bool {
@@ -141,7 +138,7 @@ impl Ftl {
             self.reclaim();
         }
         if self.settings.slc.fold_when_idle && self.has_slc() {
-            if (self.free.len() as u32) < FOLD_NEEDS {
+            if self.free.len() < 3 {
                 return self.idle_collect(slots, nand);
             }
             let open = self.host_slc.superblock;
@@ -169,31 +166,16 @@ impl Ftl {
         Idle::Cleaned
     }
 
-    /// Returns the number of free superblocks into which all slots of a static area can be folded; 0
-    /// if there is no such area, or none that is folded when idle. Without them each fold would wait
-    /// for cleaning.
-    fn fold_goal(&self) -> u32 {
-        let slc = &self.settings.slc;
-        let area = u64::from(slc.static_superblocks) * u64::from(self.shape.slc_superblock_slots());
-        match area.div_ceil(u64::from(self.superblock_slots)) as u32 {
-            superblocks if slc.fold_when_idle && superblocks > 0 => superblocks + FOLD_NEEDS,
-            _ => 0,
-        }
-    }
-
     fn idle_clean<N: Nand>(&mut self, slots: u32, nand: &mut N) -> Idle {
-        let free = self.free.len() as u32;
-        // The next fold needs the space of this cleaning in any case.
-        let is_for_fold = free < self.fold_goal();
-        if free >= self.settings.idle_free_superblocks && !is_for_fold {
+        if self.free.len() as u32 >= self.settings.idle_free_superblocks {
             return Idle::Done;
         }
         if self.victim.is_none() {
             self.victim = self.choose();
         }
-        // Otherwise gaining a sixteenth of a superblock is not worth the wear.
+        // Gaining a sixteenth of a superblock is not worth the wear.
         let worth = self.superblock_slots - self.superblock_slots / 16;
-        if !is_for_fold && self.victim.is_none_or(|victim| victim.valid > worth) {
+        if self.victim.is_none_or(|victim| victim.valid > worth) {
             return Idle::Done;
         }
         self.idle_collect(slots, nand)

@@ -68,8 +68,9 @@ const RESTED: &str = "fill,random:100%,idle:600s";
 const SCATTERED: &str = "random:1000%";
 /// More data than the unused blocks can hold.
 const OVERWRITTEN: &str = "random:200%";
-/// "After server load", and half an hour of idle time: the load's duration is not published.
-const SERVER: &str = "fill,random:100%,idle:1800s,trim";
+/// "After server load", and half an hour of idle time as between all of its tests: the load's
+/// duration is not published.
+const SERVER: &str = "fill,random:100%,idle:1800s,trim,idle:1800s";
 
 /// Drive, test, row, published value, evidence, source.
 type Line = (&'static str, Test, &'static str, Wanted, Worth, &'static str);
@@ -106,9 +107,9 @@ const fn as_ssd(state: &'static str) -> Test {
     Test { only, span_bytes, ..test("corners", state, Some("idle:5s")) }
 }
 
-/// Returns all tests of AS SSD, on a drive in this state.
+/// Returns all tests of AS SSD, on a drive in this state. It reads a file that it has just written.
 const fn as_ssd_all(state: &'static str) -> Test {
-    test("as-ssd", state, None)
+    test("as-ssd", state, Some("fill"))
 }
 const AS_SSD_ALL_NEW: Test = as_ssd_all("fresh");
 const AS_SSD_ALL_USED: Test = as_ssd_all(RESTED);
