@@ -67,8 +67,8 @@ impl MapPages {
         }
     }
 
-    /// Changes the entry of a trimmed slot. Gathered changes describe ranges, so all slots of a page
-    /// that are trimmed one after the other are one change.
+    /// Changes the entry of a trimmed slot. Gathered changes describe ranges, so all slots of a
+    /// page that are trimmed one after the other are one change.
     pub(super) fn trim(&mut self, slot: u32) -> MapCost {
         let page = slot / ENTRIES;
         if self.gathers() && self.trimmed == Some(page) {

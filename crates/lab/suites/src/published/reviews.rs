@@ -38,16 +38,16 @@ const fn fill(gb: u64) -> Test {
     Test { span_bytes: Some(gb * GB), ..test("seqfill", "fresh", None) }
 }
 
-/// Returns ht4u's test of sequential writes, by Iometer over all of the drive. Iometer ends by time,
-/// which is not published: of a new 840 EVO it shows 289 MB/s, and 3 GB at 520 with the rest at 269
+/// Returns ht4u's test of sequential writes, by Iometer over all of the drive. Iometer ends by
+/// time, which is not published: of a new 840 EVO it shows 289 MB/s, and 3 GB at 520 with the rest at 269
 /// to 283 MB/s have that mean after one to four minutes. Of the drive 10 GB are not in the test's
 /// area; they are assumed to hold data, as all blocks were written before.
 const fn iometer(steps: &'static str) -> Test {
     Test { seconds: Some(120), ..test("trim", "fresh", Some(steps)) }
 }
 
-/// Returns AnandTech's test of 2009 of random 4 KiB at a depth of 3, writes over 8 GB and reads over
-/// the drive, on a drive in this state.
+/// Returns AnandTech's test of 2009 of random 4 KiB at a depth of 3, writes over 8 GB and reads
+/// over the drive, on a drive in this state.
 const fn corner(state: &'static str, steps: &'static str, only: &'static str) -> Test {
     Test { only: Some(only), era: Some(2009), ..test("fourcorners", state, Some(steps)) }
 }
@@ -61,8 +61,8 @@ const QD3_WRITE: &str = "random 4 KiB write, QD3";
 const QD3_READ: &str = "random 4 KiB read, QD3";
 /// The state after a day of use, for reviews that say no more than "used".
 const USED: &str = "fill,random:100%";
-/// The same ten minutes later. Sequential writes of a heavily used 840 EVO were published at 440 MB/s,
-/// so its SLC area had been emptied.
+/// The same ten minutes later. Sequential writes of a heavily used 840 EVO were published at 440
+/// MB/s, so its SLC area had been emptied.
 const RESTED: &str = "fill,random:100%,idle:600s";
 /// No two neighbours of the tested part were written together.
 const SCATTERED: &str = "random:1000%";
