@@ -39,9 +39,9 @@ const fn fill(gb: u64) -> Test {
 }
 
 /// Returns ht4u's test of sequential writes, by Iometer over all of the drive. Iometer ends by
-/// time, which is not published: of a new 840 EVO it shows 289 MB/s, and 3 GB at 520 with the rest at 269
-/// to 283 MB/s have that mean after one to four minutes. Of the drive 10 GB are not in the test's
-/// area; they are assumed to hold data, as all blocks were written before.
+/// time, which is not published: of a new 840 EVO it shows 289 MB/s, and 3 GB at 520 with the rest
+/// at 269 to 283 MB/s have that mean after one to four minutes. Of the drive 10 GB are not in the
+/// test's area; they are assumed to hold data, as all blocks were written before.
 const fn iometer(steps: &'static str) -> Test {
     Test { seconds: Some(120), ..test("trim", "fresh", Some(steps)) }
 }

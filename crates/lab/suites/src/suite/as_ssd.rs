@@ -13,7 +13,8 @@
 //! The program itself transfers fixed amounts of data; here each test takes 10 s (assumed). A
 //! sequential transfer is 16 MB there (recalled); a target with a smaller maximum gets that. The
 //! access time is that of 512-byte reads and writes, or of the target's block if that is larger:
-//! reads of the whole drive, writes in the file. A drive answers reads of addresses without data sooner.
+//! reads of the whole drive, writes in the file. A drive answers reads of addresses without data
+//! sooner.
 
 use super::parts::{SECOND, lay_out, reads, with_ceiling, writes};
 use super::{Suite, WithoutWrites};
