@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 /// Keys that make dies, blocks and the firmware's tasks equal.
 const EQUAL: &str = "die_spread_percent = [0, \"test\"]\nblock_spread_percent = [0, \"test\"]\n\
-                     [ftl]\nbad_blocks_spread_percent = [0, \"test\"]\n\
+                     [ftl]\nbad_blocks_percent = [0, \"test\"]\n\
                      [spread]\njitter_us = [0, \"test\"]\ntask_us = [0, \"test\"]\n\
                      task_every_ms = [0, \"test\"]\n";
 
@@ -74,7 +74,7 @@ fn difference(rates: &[f64]) -> f64 {
 
 #[test]
 fn worn_samples_differ_by_up_to_three_percent_and_equal_parts_make_equal_samples() {
-    for name in ["samsung-840-evo-250", "samsung-840-pro-256"] {
+    for name in ["samsung-840-evo-250", "samsung-840-pro-256", "samsung-850-pro-256"] {
         let rates = samples(name, "");
         let found = difference(&rates);
         assert!((0.003..0.03).contains(&found), "{name}: {found:.4}: {rates:?}");

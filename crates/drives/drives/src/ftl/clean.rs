@@ -11,6 +11,7 @@ impl Ftl {
     pub(super) fn pace<N: Nand>(&mut self, written: u32, nand: &mut N) {
         match self.settings.pacing {
             Pacing::Paced { free_superblocks } => {
+                self.release_emptied();
                 let block = u64::from(self.superblock_slots);
                 let room = self.free.len() as u64 * block
                     + u64::from(self.host.left())

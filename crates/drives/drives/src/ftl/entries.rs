@@ -10,7 +10,21 @@ impl Ftl {
         let Some(pages) = self.pages.as_mut() else { return MapCost::default() };
         let cost = pages.touch(slot, changes);
         self.counters.map_reads += u64::from(cost.reads);
+        self.counters.map_merges += u64::from(cost.merges);
         cost
+    }
+
+    /// Changes the entry of a slot that is trimmed.
+    pub(super) fn trim_entry(&mut self, slot: u32) {
+        let Some(pages) = self.pages.as_mut() else { return };
+        let cost = pages.trim(slot);
+        self.counters.map_reads += u64::from(cost.reads);
+        self.counters.map_merges += u64::from(cost.merges);
+    }
+
+    /// Whether changes of the map are gathered before they are merged into its pages.
+    pub fn gathers_changes(&self) -> bool {
+        self.pages.as_ref().is_some_and(super::map_pages::MapPages::gathers)
     }
 
     /// Changes the entry of a slot that was moved.

@@ -29,6 +29,8 @@ pub(super) struct MapPages {
     cache: PageCache,
     area: MapArea,
     gather: Option<Gather>,
+    /// The page of the last trimmed slot, if no other change came since.
+    trimmed: Option<u32>,
 }
 
 impl MapPages {
@@ -42,6 +44,7 @@ impl MapPages {
             cache: PageCache::new(pages, bytes / SLOT_BYTES),
             area: MapArea::new(first, pages, slc, slots, shape.unit_slots),
             gather: (gathered > 0).then(|| Gather::new(pages, gathered)),
+            trimmed: None,
         })
     }
 
@@ -52,6 +55,7 @@ impl MapPages {
         let page = slot / ENTRIES;
         match &mut self.gather {
             Some(gather) if changes => {
+                self.trimmed = None;
                 gather.add(page);
                 self.merge_due()
             }
@@ -61,6 +65,23 @@ impl MapPages {
                 MapCost { reads: u32::from(missed), ..MapCost::default() }
             }
         }
+    }
+
+    /// Changes the entry of a trimmed slot. Gathered changes describe ranges, so all slots of a
+    /// page that are trimmed one after the other are one change.
+    pub(super) fn trim(&mut self, slot: u32) -> MapCost {
+        let page = slot / ENTRIES;
+        if self.gathers() && self.trimmed == Some(page) {
+            return MapCost::default();
+        }
+        let cost = self.touch(slot, true);
+        self.trimmed = Some(page);
+        cost
+    }
+
+    /// Whether changes are gathered before they are merged into pages.
+    pub(super) fn gathers(&self) -> bool {
+        self.gather.is_some()
     }
 
     /// Merges gathered changes into the pages that are due.

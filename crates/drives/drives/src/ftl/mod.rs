@@ -98,6 +98,8 @@ pub struct Counters {
     pub map_reads: u64,
     /// Map pages programmed.
     pub map_programs: u64,
+    /// Map pages into which gathered changes were merged.
+    pub map_merges: u64,
     /// Superblocks erased that were or are used with all bits.
     pub erases: u64,
     /// Superblocks erased for use with one bit a cell.

@@ -52,6 +52,8 @@ pub struct Ftl {
     pub(super) closed: u64,
     /// Whether it is used with one bit a cell.
     pub(super) slc: Vec<bool>,
+    /// Superblocks that became empty, and are not free yet unless they were chosen since.
+    pub(super) emptied: Vec<u32>,
     /// Whether it waits for idle time because a slot in it was trimmed.
     pub(super) trimmed: Vec<bool>,
     pub(super) erases: Vec<u32>,
@@ -109,6 +111,7 @@ impl Ftl {
             closed_at: vec![0; superblocks],
             closed: 0,
             slc,
+            emptied: Vec::new(),
             trimmed: vec![false; superblocks],
             erases: vec![0; superblocks],
             dynamic: 0,
@@ -277,6 +280,21 @@ impl Ftl {
     pub(super) fn invalidate(&mut self, physical: u32) {
         let superblock = self.by_superblock.divide(physical) as usize;
         self.valid[superblock] -= 1;
+        if self.valid[superblock] == 0 && self.barred[superblock] == 0 {
+            self.emptied.push(superblock as u32);
+        }
+    }
+
+    /// Frees the closed superblocks whose last valid slot was overwritten or trimmed since the last
+    /// call. Areas with one bit a cell have rules of their own.
+    #[inline]
+    pub(super) fn release_emptied(&mut self) {
+        while let Some(superblock) = self.emptied.pop() {
+            let at = superblock as usize;
+            if self.valid[at] == 0 && self.barred[at] == 0 && !self.slc[at] {
+                self.release(superblock);
+            }
+        }
     }
 
     /// Takes a free superblock, erases it and opens it.

@@ -136,7 +136,7 @@ impl Ftl {
             return true;
         }
         self.counters.trimmed += 1;
-        self.touch_entry(logical, true);
+        self.trim_entry(logical);
         self.map.set(logical, NOWHERE);
         let map = &self.map;
         let cost = self.table.trim(logical, |slot| map.of_owner(slot) != NOWHERE);

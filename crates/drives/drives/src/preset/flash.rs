@@ -26,8 +26,6 @@ pub struct FlashModel {
     pub endurance: u32,
     /// The share of the blocks that are bad, or reserved to replace bad ones.
     pub bad_blocks: f64,
-    /// Maximum deviation of a die's share of bad blocks from `bad_blocks`, as a share of it.
-    pub bad_blocks_spread: f64,
     /// The share of the blocks that static wear levelling keeps free, to move rarely written data
     /// there.
     pub wear_levelling: f64,
@@ -78,9 +76,6 @@ impl FlashModel {
             bits,
             endurance: reader.count("nand.endurance", 1..=10_000_000)? as u32,
             bad_blocks: reader.number_or("ftl.bad_blocks_percent", 0.0..=20.0, 0.0)? / 100.0,
-            bad_blocks_spread: {
-                reader.number_or("ftl.bad_blocks_spread_percent", 0.0..=100.0, 0.0)? / 100.0
-            },
             wear_levelling: {
                 reader.number_or("ftl.wear_levelling_percent", 0.0..=20.0, 0.0)? / 100.0
             },
@@ -137,13 +132,18 @@ impl FlashModel {
 
     /// Returns the lost share of the drive of this seed. Each of its dies has bad blocks of its
     /// own; the firmware puts blocks of other dies in their place.
+    ///
+    /// Blocks are bad independently of one another, so the variance of their number on a die is its
+    /// mean.
     fn lost_of(&self, seed: u64) -> f64 {
-        let deviations = (0..u64::from(self.dies)).map(|die| {
-            let drawn = lane::Random::nth(seed ^ 0x510e_527f_ade6_82d1, die) >> 32;
-            2.0 * drawn as f64 / 4_294_967_296.0 - 1.0
+        let blocks = f64::from(self.blocks) * f64::from(self.planes);
+        let mean = self.bad_blocks * blocks;
+        let bad = (0..u64::from(self.dies)).map(|die| {
+            let drawn = lane::Random::nth(seed ^ 0x510e_527f_ade6_82d1, die);
+            (mean + libm::sqrt(mean) * normal(drawn)).clamp(0.0, blocks)
         });
-        let mean = deviations.sum::<f64>() / f64::from(self.dies);
-        self.lost() + self.bad_blocks * self.bad_blocks_spread * mean
+        let mean_of_dies = bad.sum::<f64>() / f64::from(self.dies);
+        self.lost() + (mean_of_dies - mean) / blocks
     }
 
     /// Returns the policies for this geometry.
@@ -193,6 +193,13 @@ impl FlashModel {
         let timing = self.timing(ftl.shape());
         Ok(Timed::new(ftl, timing))
     }
+}
+
+/// Returns a number that is nearly normal, of mean 0 and variance 1, from random bits: the sum of
+/// four even ones, at most 3.5.
+fn normal(drawn: u64) -> f64 {
+    let parts = (0..4).map(|part| f64::from((drawn >> (16 * part)) as u16) / 65_536.0);
+    (parts.sum::<f64>() - 2.0) * libm::sqrt(3.0)
 }
 
 fn vendor(reader: &mut Reader<'_>) -> Read<Vendor> {

@@ -403,12 +403,18 @@ impl Timed {
     fn trim(&mut self, now: u64, first: u64, count: u64) -> u64 {
         let (start, end) = (first.div_ceil(SECTORS), (first + count) / SECTORS);
         let mut trimmed = 0;
-        let known = self.ftl.counters().map_reads;
+        let before = *self.ftl.counters();
         for slot in start..end {
             trimmed += u64::from(self.ftl.trim(slot as u32));
         }
-        let pages = self.ftl.counters().map_reads - known;
-        self.trim_debt += trimmed * self.timing.trim_slot_ns + pages * self.timing.read_ns;
+        let after = self.ftl.counters();
+        let pages = after.map_reads - before.map_reads;
+        let merges = after.map_merges - before.map_merges;
+        // Where changes are gathered, the slots of a range are freed when its page is merged.
+        let freed = if self.ftl.gathers_changes() { 0 } else { trimmed };
+        self.trim_debt += freed * self.timing.trim_slot_ns
+            + pages * self.timing.read_ns
+            + merges * self.timing.map_merge_ns;
         let command = self.timing.command_ns;
         let arrived = self.link(false).take(now, command);
         self.firmware(arrived, self.timing.firmware_trim_ns)
@@ -450,6 +456,7 @@ impl Timed {
             self.program(time);
         }
         let slots = self.ftl.shape().dies * self.ftl.shape().unit_slots;
+        let mut before = time;
         while time < until_ns {
             self.flash.now = time;
             self.flash.all_end = time;
@@ -458,7 +465,10 @@ impl Timed {
                 break;
             }
             // A step is small, because a host's request waits for the step that has begun.
-            let worked = self.flash.all_end.max(self.flash.firmware_free) - time;
+            // The next one begins when the firmware is free and the one before has ended, so the
+            // dies have work while the firmware looks for more.
+            let worked = self.flash.firmware_free.max(before).saturating_sub(time);
+            before = self.flash.all_end;
             time += (worked * 256 / u64::from(self.timing.idle_share_256.max(1))).max(1);
         }
         self.active += time.min(until_ns) - start;

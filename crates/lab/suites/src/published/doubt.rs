@@ -60,7 +60,7 @@ fn of(figure: &Figure) -> Access {
         "trim" | "seqfill" => Access::SequentialWrites,
         "consistency" => Access::RandomWrites,
         _ if test.contains("read") => Access::Reads,
-        _ if test.contains("sequential") => Access::SequentialWrites,
+        _ if test.contains("sequential") || test.starts_with("Seq ") => Access::SequentialWrites,
         _ => Access::RandomWrites,
     }
 }

@@ -36,8 +36,10 @@ pub fn parameters_of(model: &Model, figures: &[Figure]) -> Vec<Parameter> {
     let parameter = |fact: &Fact| {
         let named = quantities(&fact.source);
         let sets = |figure: &&&Figure| {
+            // AS SSD and its readers write MB/s for 2^20 bytes per second.
+            let printed = if figure.unit == "MiB/s" { "MB/s" } else { figure.unit };
             let names = |number: f64| {
-                named.iter().any(|(named, unit)| *unit == figure.unit && is_same(*named, number))
+                named.iter().any(|(named, unit)| *unit == printed && is_same(*named, number))
             };
             numbers(figure).iter().any(|ends| ends.iter().all(|number| names(*number)))
         };
