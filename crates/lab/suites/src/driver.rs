@@ -83,7 +83,7 @@ struct Rule {
     mark: (u64, u64),
     is_busy: bool,
     streams: [Stream; STREAMS],
-    /// The number of writes so far.
+    /// The number of writes until now.
     turn: u64,
 }
 

@@ -180,8 +180,8 @@ impl Estimator {
         window.max(foreground.writers)
     }
 
-    /// Returns the number of runs in flight while a client waits for a flush, and nothing else waits
-    /// for the device.
+    /// Returns the number of runs in flight while a client waits for a flush, and nothing else
+    /// waits for the device.
     fn flush_window(&self) -> u32 {
         let runs = FLUSH_QUEUE_NS.checked_div(self.run_share_ns.load(Ordering::Relaxed));
         runs.and_then(|runs| u32::try_from(runs).ok()).unwrap_or(0).max(FLUSH_WINDOW)
