@@ -5,8 +5,8 @@
 //! the farther from its head a request may be that still belongs to it, because requests of several
 //! connections overtake one another. That distance is counted in requests of the same length: short
 //! random reads are no part of a stream of long ones. In return a stream must read most of the
-//! sectors on its way: random reads of a small area are near to everything, and jump. Streams may be
-//! interleaved with each other and with other requests.
+//! sectors on its way: random reads of a small area are near to everything, and jump. Streams may
+//! be interleaved with each other and with other requests.
 //!
 //! The memory is bounded: a fixed number of streams, of which the one with the longest pause is
 //! replaced, and a fixed number of requests outside streams (`lone.rs`).
