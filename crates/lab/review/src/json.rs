@@ -37,6 +37,10 @@ pub fn json(review: &Review) -> Value {
     let score = score.map(
         |score| json!({ "column": score.column, "percent": score.percent, "tests": score.tests }),
     );
+    let runs = review.runs.iter().map(|run| {
+        let (name, expected_ns, elapsed_ns) = (&run.name, run.expected_ns, run.elapsed_ns);
+        json!({ "name": name, "expected_ns": expected_ns, "elapsed_ns": elapsed_ns })
+    });
     let facts = review.facts.iter().map(|(name, value)| (name.clone(), json!(value)));
     json!({
         "schema": SCHEMA,
@@ -60,6 +64,7 @@ pub fn json(review: &Review) -> Value {
         "method": review.method,
         "facts": facts.collect::<Map<_, _>>(),
         "command": review.command,
+        "runs": runs.collect::<Vec<_>>(),
         "elapsed_ns": review.elapsed_ns,
         "versions": { "overdrive": env!("CARGO_PKG_VERSION") },
     })

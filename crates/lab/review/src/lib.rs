@@ -25,7 +25,7 @@ pub use json::{SCHEMA, json};
 pub use line::{Change, Line, lines};
 pub use page::page;
 pub use published::{Agreement, Comparison, RAPID, compare_with_rapid};
-pub use review::{AGAIN, BARE, COLD, Column, Drive, PAGE_CACHE, RAPID_COLUMN, Review, WARM};
+pub use review::{AGAIN, BARE, COLD, Column, Drive, PAGE_CACHE, RAPID_COLUMN, Review, Run, WARM};
 pub use score::{Score, score};
 pub use text::text;
 pub use verdict::{RULES, Verdict, verdict};

@@ -189,7 +189,7 @@ fn rapid(published: &[Comparison]) -> String {
     for it in published {
         let class = match it.agreement {
             Agreement::Direction => " class=\"slower\"",
-            Agreement::Size | Agreement::Good | Agreement::Unknown => "",
+            Agreement::Size | Agreement::Good | Agreement::Short | Agreement::Unknown => "",
         };
         let error = it.error.map_or("-".to_owned(), |error| format!("{:+.0} %", 100.0 * error));
         _ = writeln!(

@@ -54,6 +54,8 @@ pub struct Published {
     direction: i8,
     /// How it was used.
     pub how: Use,
+    /// The test passes over more data than the cache holds, which a quick review does not.
+    needs_whole_pass: bool,
 }
 
 /// Deviation up to which a figure counts as unchanged.
@@ -69,7 +71,8 @@ const fn row(
     direction: i8,
     how: Use,
 ) -> Published {
-    Published { what, suite, tests, kind: Kind::Speed, ratio, direction, how }
+    let (kind, needs_whole_pass) = (Kind::Speed, false);
+    Published { what, suite, tests, kind, ratio, direction, how, needs_whole_pass }
 }
 
 const fn absent(what: &'static str, ratio: Option<(f64, f64)>, direction: i8) -> Published {
@@ -102,10 +105,12 @@ pub const RAPID: [Published; 28] = [
     absent("Storage Bench 2011 Light, MB/s", Some((1.767, 1.767)), 1),
     Published {
         kind: Kind::Best,
+        needs_whole_pass: true,
         ..row("ATTO, 2 GB: best read", "sizes", &["read, "], Some((1.34, 1.34)), 1, Use::Set)
     },
     Published {
         kind: Kind::Best,
+        needs_whole_pass: true,
         ..row("ATTO, 2 GB: best write", "sizes", &["write, "], Some((1.6, 1.6)), 1, Use::Set)
     },
     Published {
@@ -226,6 +231,8 @@ pub enum Agreement {
     Size,
     /// The direction is wrong.
     Direction,
+    /// The test was too short to compare it.
+    Short,
     /// It was not measured.
     Unknown,
 }
@@ -237,6 +244,7 @@ impl Agreement {
             Agreement::Good => "agrees",
             Agreement::Size => "direction right, size wrong",
             Agreement::Direction => "WRONG DIRECTION",
+            Agreement::Short => "too short in a quick review",
             Agreement::Unknown => "-",
         }
     }
@@ -334,11 +342,16 @@ pub fn compare_with_rapid(review: &Review, lines: &[Line]) -> Vec<Comparison> {
             Kind::Longest => own.reduce(f64::min),
             Kind::Speed | Kind::Best => own.reduce(f64::max),
         };
+        let is_short = figure.needs_whole_pass && review.extent == "quick";
         Comparison {
             figure: *figure,
             found,
-            error: found.and_then(|found| figure.error(found)),
-            agreement: found.map_or(Agreement::Unknown, |found| figure.agreement(found)),
+            error: found.filter(|_| !is_short).and_then(|found| figure.error(found)),
+            agreement: match found {
+                None => Agreement::Unknown,
+                Some(_) if is_short => Agreement::Short,
+                Some(found) => figure.agreement(found),
+            },
             own,
         }
     };

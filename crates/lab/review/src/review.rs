@@ -33,6 +33,17 @@ pub struct Drive {
     pub rows: Vec<Value>,
 }
 
+/// A run of a suite on one drive, with its durations on the machine's clock, in nanoseconds.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Run {
+    /// The suite and its columns.
+    pub name: String,
+    /// The duration that was expected before it began.
+    pub expected_ns: u64,
+    /// The measured duration.
+    pub elapsed_ns: u64,
+}
+
 /// A review.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Review {
@@ -60,6 +71,8 @@ pub struct Review {
     pub facts: Vec<(String, String)>,
     /// All tests have run.
     pub complete: bool,
+    /// The finished runs.
+    pub runs: Vec<Run>,
     /// Its duration on the machine's clock, in nanoseconds.
     pub elapsed_ns: u64,
 }

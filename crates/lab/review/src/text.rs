@@ -149,7 +149,7 @@ fn published(review: &Review, lines: &[Test]) -> Option<Table> {
         let look = match it.agreement {
             Agreement::Direction => Look::Bad,
             Agreement::Size => Look::Doubtful,
-            Agreement::Good | Agreement::Unknown => Look::Plain,
+            Agreement::Good | Agreement::Short | Agreement::Unknown => Look::Plain,
         };
         let error = it.error.map_or("-".to_owned(), |error| format!("{:+.0} %", 100.0 * error));
         table.push(vec![

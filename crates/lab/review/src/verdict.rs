@@ -8,7 +8,8 @@ use report::words::figure;
 pub const RULES: [&str; 6] = [
     "The noise of a test is the largest of: half the 95 % interval of its figure; on a modelled \
      drive the difference to drives of the same model with other seeds; on a real drive the \
-     difference between 'bare' and 'again'; and 0.5 %, the rounding of figures of three digits.",
+     difference between 'bare' and 'again'; and 1 %, by which the same test with the cache differs \
+     between such drives.",
     "A test is faster or slower if its speed differs by more than its noise. On a modelled drive \
      'cold' is compared with 'bare', and 'warm', the second run on its drive, with 'again'; on a \
      real drive both are compared with the mean of the two.",

@@ -90,9 +90,9 @@ impl Rapid {
             let word = value("policy", key)?.as_str();
             word.ok_or_else(|| format!("policy.{key} is not a word"))
         };
-        let flag = |key: &str| {
-            let flag = value("policy", key)?.as_bool();
-            flag.ok_or_else(|| format!("policy.{key} is not true or false"))
+        let flag = |section: &str, key: &str| {
+            let flag = value(section, key)?.as_bool();
+            flag.ok_or_else(|| format!("{section}.{key} is not true or false"))
         };
         let small = |section: &str, key: &str| -> Result<u32, String> {
             let number = number(section, key)?;
@@ -109,7 +109,7 @@ impl Rapid {
             dirty_bytes: Some(Size(memory.0 / 100 * number("policy", "dirty_percent")?)),
             flush_target_ms: number("policy", "flush_target_ms")?,
             dirty_age_ms: number("policy", "dirty_age_ms")?,
-            readahead: flag("readahead")?,
+            readahead: flag("policy", "readahead")?,
             compress: word("compress")?.parse()?,
             // The driver has a rule of its own.
             guard: false,
@@ -125,6 +125,9 @@ impl Rapid {
             processors: small("processor", "processors")?,
             other_load_percent: small("processor", "other_load_percent")?,
             load_percent_max: small("processor", "load_percent_max")?,
+            stream_bytes_max: memory.0 / 100 * number("driver", "stream_percent")?,
+            part_bytes: small("policy", "absorb_bytes_max")?,
+            counts_final_flush: flag("suites", "final_flush")?,
         };
         Ok(Rapid { cache, prices, driver })
     }

@@ -43,6 +43,8 @@ pub(super) struct Found {
     pub(super) columns: Vec<(String, Vec<Value>)>,
     /// How it was measured.
     pub(super) method: Vec<String>,
+    /// Its duration on the machine's clock, in nanoseconds.
+    pub(super) elapsed_ns: u64,
 }
 
 impl Found {
@@ -54,17 +56,23 @@ impl Found {
         let method = outcomes.first().map(|outcome| outcome.method.iter());
         let method = method.into_iter().flatten().map(|it| format!("{suite}: {it}"));
         let is_first = job.columns.first().is_some_and(|name| name == review::BARE);
-        Found { job: job.name.clone(), columns, method: method.filter(|_| is_first).collect() }
+        let method = method.filter(|_| is_first).collect();
+        Found { job: job.name.clone(), columns, method, elapsed_ns: 0 }
     }
 
     /// Returns an empty result with the reason.
     pub(super) fn without(job: &Job, why: &str) -> Found {
         let method = vec![format!("{} was left out: {why}.", job.passes[0].plan.suite.name)];
-        Found { job: job.name.clone(), columns: Vec::new(), method }
+        Found { job: job.name.clone(), columns: Vec::new(), method, elapsed_ns: 0 }
     }
 
     pub(super) fn json(&self) -> Value {
-        json!({ "job": self.job, "columns": self.columns, "method": self.method })
+        json!({
+            "job": self.job,
+            "columns": self.columns,
+            "method": self.method,
+            "elapsed_ns": self.elapsed_ns,
+        })
     }
 
     pub(super) fn read(value: &Value) -> Option<Found> {
@@ -72,6 +80,7 @@ impl Found {
             job: value.get("job")?.as_str()?.to_owned(),
             columns: serde_json::from_value(value.get("columns")?.clone()).ok()?,
             method: serde_json::from_value(value.get("method")?.clone()).ok()?,
+            elapsed_ns: value.get("elapsed_ns").and_then(Value::as_u64).unwrap_or(0),
         })
     }
 }
@@ -133,33 +142,58 @@ pub(super) fn all(
     Ok(jobs)
 }
 
-/// Returns a job; its duration is that of its timed tests in real time.
+/// Returns a job, with the duration that is expected of it.
 fn job(part: &Part, columns: &[&str], passes: Vec<Pass>) -> Job {
     let columns: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
     let name = format!("{}: {}", name_of(part), columns.join(", "));
-    let expected_ns = passes.iter().map(|pass| expected_ns(&pass.plan)).sum();
+    let expected_ns = passes.iter().map(|pass| expected_ns(part, &pass.plan)).sum();
     Job { name, columns, passes, is_buffered: false, expected_ns }
 }
 
-/// Simulated requests of a pass, at 500 ns each: with the cache a second of simulated time takes
-/// about 0.8 s on the machine, without it a twentieth. Both were measured with `overdrive bench
-/// atto`, `cdm` and `qd1 --time 5s`, with and without `--cache 1G`.
-const CACHED_SHARE: f64 = 0.8;
-const BARE_SHARE: f64 = 0.05;
-/// Preparation of a modelled drive.
-const PREPARED_NS: u64 = 300_000_000;
 /// A speed at which amounts are guessed on a real target.
 const BYTES_PER_SECOND: u64 = 500_000_000;
 
-fn expected_ns(plan: &Plan) -> u64 {
+fn expected_ns(part: &Part, plan: &Plan) -> u64 {
+    if plan.target.model.is_some() {
+        let costs = part.costs(plan);
+        let ms = match (&plan.cache, &plan.driver) {
+            (None, _) => costs.bare_ms,
+            (Some(_), None) => costs.cached_ms,
+            (Some(_), Some(_)) => costs.rapid_ms,
+        };
+        return ms.saturating_mul(1_000_000);
+    }
     let work = suites::list(plan).work();
     let seconds = work.sized_bytes / BYTES_PER_SECOND;
     let timed_ns = work.timed_ns.saturating_add(seconds.saturating_mul(1_000_000_000));
-    if plan.target.model.is_none() {
-        return timed_ns.saturating_add(work.idle_ns);
-    }
-    let share = if plan.cache.is_some() { CACHED_SHARE } else { BARE_SHARE };
-    (timed_ns as f64 * share) as u64 + PREPARED_NS
+    timed_ns.saturating_add(work.idle_ns)
+}
+
+/// Time of [`sample_ns`] on the machine on which the costs of suites were measured.
+const SAMPLE_NS: u64 = 30_000_000;
+
+/// Returns the speed of this machine at the moment, as a multiple of the time on the one on which
+/// the costs of suites were measured.
+pub(super) fn machine_factor() -> f64 {
+    let sample = sample_ns();
+    sample.map_or(1.0, |ns| (ns as f64 / SAMPLE_NS as f64).clamp(0.1, 20.0))
+}
+
+/// Measures the time of a short test with the cache. None: there is no such test.
+fn sample_ns() -> Option<u64> {
+    let target = Target::parse("model:samsung-840-evo-250?size=8GB").ok()?;
+    let suite = suites::find("qd1")?;
+    let plan = Plan {
+        cache: Some(suite.cache(block::Size(64 << 20))),
+        prices: Prices { ns: [500; lane::Cost::ALL.len()] },
+        only: Some(suites::QD1_WRITE.to_owned()),
+        time_ns: 20_000_000,
+        span_bytes: Some(1 << 30),
+        ..Plan::new(suite.profile(), target)
+    };
+    let begun_ns = host::now_ns();
+    suites::run(&plan, &mut ()).1.ok()?;
+    Some(host::now_ns().saturating_sub(begun_ns).max(1))
 }
 
 /// Returns the jobs of a suite on modelled drives: each on a new one.

@@ -12,7 +12,7 @@ use crate::page_file::PageFile;
 use crate::terminal;
 use block::Size;
 use daemon::units;
-use jobs::Found;
+use jobs::{Found, Job};
 use parts::{Extent, Part};
 use progress::Ended;
 use stack::{Exit, Failure};
@@ -138,7 +138,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut store = Store::open(&jobs::key(arguments, prices), arguments.restart)?;
     let start_ns = host::now_ns();
     let ended = progress::run(&place, &jobs, &mut store)?;
-    let review = assemble(arguments, &place, store.found(), &ended, start_ns);
+    let review = assemble(arguments, &place, &jobs, store.found(), &ended, start_ns);
     match arguments.json {
         true => daemon::say!("{}", review::json(&review)),
         false => terminal::print(review::text(&review, terminal::width())),
@@ -156,6 +156,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 fn assemble(
     arguments: &Arguments,
     place: &Place,
+    jobs: &[Job],
     found: &[Found],
     ended: &Ended,
     start_ns: u64,
@@ -194,8 +195,19 @@ fn assemble(
         command: words.collect(),
         facts: place.facts(),
         complete: ended.failure.is_none(),
+        runs: runs(jobs, found),
         elapsed_ns: host::now_ns().saturating_sub(start_ns),
     }
+}
+
+/// Returns the runs with their expected and measured durations.
+fn runs(jobs: &[Job], found: &[Found]) -> Vec<review::Run> {
+    let run = |it: &Found| {
+        let job = jobs.iter().find(|job| job.name == it.job)?;
+        let (name, expected_ns) = (it.job.clone(), job.expected_ns);
+        Some(review::Run { name, expected_ns, elapsed_ns: it.elapsed_ns })
+    };
+    found.iter().filter_map(run).collect()
 }
 
 fn usage(message: String) -> Failure {

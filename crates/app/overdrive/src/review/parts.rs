@@ -42,37 +42,76 @@ pub(super) struct Part {
     quick_span: Option<u64>,
     /// The part of the drive in all others. None: the suite's own.
     span: Option<u64>,
+    /// The machine's time for a quick pass over a modelled drive.
+    costs: Costs,
 }
 
-const fn part(suite: &'static str, from: Extent, quick_ms: u64) -> Part {
-    Part { suite, from, quick_ns: quick_ms * MS, quick_span: None, span: None }
+/// Milliseconds of a processor for a quick pass over a modelled drive: measured with `overdrive
+/// review model:samsung-840-evo-250 --with rapid --quick --json`, whose `runs` have the times of
+/// this machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Costs {
+    pub(super) bare_ms: u64,
+    pub(super) cached_ms: u64,
+    pub(super) rapid_ms: u64,
+}
+
+/// Costs of suites that no quick review has, per test time of a second: as those of the others.
+const UNMEASURED: Costs = costs(40, 500, 400);
+
+const fn costs(bare_ms: u64, cached_ms: u64, rapid_ms: u64) -> Costs {
+    Costs { bare_ms, cached_ms, rapid_ms }
+}
+
+const fn part(suite: &'static str, from: Extent, quick_ms: u64, costs: Costs) -> Part {
+    Part { suite, from, quick_ns: quick_ms * MS, quick_span: None, span: None, costs }
 }
 
 /// The suites in the order of a review.
 const PARTS: [Part; 17] = [
-    part("qd1", Extent::Quick, 1_000),
-    part("fourcorners", Extent::Quick, 500),
-    part("corners", Extent::Quick, 200),
+    part("qd1", Extent::Quick, 1_000, costs(170, 2400, 1000)),
+    part("fourcorners", Extent::Quick, 500, costs(130, 800, 500)),
+    part("corners", Extent::Quick, 200, costs(370, 9100, 5800)),
     // Twice the suite's file: the reviews of 2013 used 512 MB and 2 GB.
-    Part { quick_span: Some(512 << 20), span: Some(512 << 20), ..part("atto", Extent::Quick, 100) },
-    part("sizes", Extent::Quick, 100),
-    part("cdm", Extent::Quick, 50),
-    part("as-ssd", Extent::Quick, 200),
-    Part { quick_span: Some(4 * GIB), ..part("hdtune", Extent::Quick, 200) },
-    part("iometer", Extent::Quick, 300),
-    part("loadtime", Extent::Quick, 0),
-    part("filebench", Extent::Quick, 1_000),
-    part("trim", Extent::Usual, 1_000),
-    part("consistency", Extent::Usual, 1_000),
-    part("seqfill", Extent::Full, 0),
-    part("sweep", Extent::Full, 100),
-    part("pts", Extent::Full, 1_000),
-    part("pts-latency", Extent::Full, 1_000),
+    Part {
+        quick_span: Some(512 << 20),
+        span: Some(512 << 20),
+        ..part("atto", Extent::Quick, 100, costs(580, 2600, 1400))
+    },
+    part("sizes", Extent::Quick, 100, costs(580, 2650, 1400)),
+    part("cdm", Extent::Quick, 50, costs(350, 2700, 950)),
+    part("as-ssd", Extent::Quick, 200, costs(250, 1200, 500)),
+    Part {
+        quick_span: Some(4 * GIB),
+        ..part("hdtune", Extent::Quick, 200, costs(400, 2700, 2050))
+    },
+    part("iometer", Extent::Quick, 300, costs(650, 2350, 2550)),
+    part("loadtime", Extent::Quick, 0, costs(1700, 480, 950)),
+    part("filebench", Extent::Quick, 1_000, costs(6700, 5900, 5200)),
+    part("trim", Extent::Usual, 1_000, UNMEASURED),
+    part("consistency", Extent::Usual, 1_000, UNMEASURED),
+    part("seqfill", Extent::Full, 0, UNMEASURED),
+    part("sweep", Extent::Full, 100, UNMEASURED),
+    part("pts", Extent::Full, 1_000, UNMEASURED),
+    part("pts-latency", Extent::Full, 1_000, UNMEASURED),
 ];
 
 impl Part {
     pub(super) fn suite(&self) -> &'static dyn Suite {
         find(self.suite).expect("a suite of ours")
+    }
+
+    /// Returns the costs of a pass with this plan in milliseconds: those of a quick one, as many
+    /// times as its tests are longer or larger.
+    pub(super) fn costs(&self, plan: &Plan) -> Costs {
+        let quick = suites::list(&self.plan(Extent::Quick, plan.target.clone())).work();
+        let all = suites::list(plan).work();
+        let ratio = |all: u64, quick: u64| if quick > 0 { all as f64 / quick as f64 } else { 1.0 };
+        let times = ratio(all.timed_ns, quick.timed_ns);
+        let times = times.max(ratio(all.sized_bytes, quick.sized_bytes));
+        let longer = |ms: u64| (ms as f64 * times) as u64;
+        let Costs { bare_ms, cached_ms, rapid_ms } = self.costs;
+        costs(longer(bare_ms), longer(cached_ms), longer(rapid_ms))
     }
 
     /// Returns its plan for a target, without a cache.

@@ -38,7 +38,14 @@ impl suites::Watch for Stop<'_> {
 /// The result of a job, or why there is none.
 type Result1 = Result<Found, Failure>;
 
+/// Runs a job, and measures its duration.
 fn run_job(place: &Place, job: &Job, watch: &mut dyn suites::Watch) -> Result1 {
+    let begun_ns = host::now_ns();
+    let found = measure(place, job, watch)?;
+    Ok(Found { elapsed_ns: host::now_ns().saturating_sub(begun_ns), ..found })
+}
+
+fn measure(place: &Place, job: &Job, watch: &mut dyn suites::Watch) -> Result1 {
     let plan = &job.passes[0].plan;
     if let Err(why) = plan.check() {
         return Ok(Found::without(job, &why));
@@ -104,6 +111,10 @@ fn threads(place: &Place) -> usize {
 
 fn announce(all: usize, open: &[&Job], threads: usize, place: &Place) {
     let expected_ns: u64 = open.iter().map(|job| job.expected_ns).sum();
+    let expected_ns = match place.is_virtual() && !open.is_empty() {
+        true => (expected_ns as f64 * jobs::machine_factor()) as u64,
+        false => expected_ns,
+    };
     let continued = match all - open.len() {
         0 => String::new(),
         done => format!(", continued after {done} of {all} runs"),

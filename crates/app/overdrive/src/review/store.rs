@@ -144,6 +144,7 @@ mod tests {
             job: job.to_owned(),
             columns: vec![("bare".into(), vec![json!({ "test": "a", "value": 1.5 })])],
             method: vec!["m".into()],
+            elapsed_ns: 7,
         };
         let open = |key: &Value, restart| Store::open_in(directory.path(), key, restart);
         let mut store = open(&key, false).expect("a new one");

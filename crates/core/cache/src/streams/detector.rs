@@ -3,9 +3,10 @@
 //! It receives the reads that miss in memory, and those that hit only because of readahead. A
 //! stream goes forward, backward, or in steps of the same length. The longer a stream has lasted,
 //! the farther from its head a request may be that still belongs to it, because requests of several
-//! connections overtake one another. In return it must read most of the sectors on its way: random
-//! reads of a small area are near to everything, and jump. Streams may be interleaved with each
-//! other and with other requests.
+//! connections overtake one another. That distance is counted in requests of the same length: short
+//! random reads are no part of a stream of long ones. In return a stream must read most of the
+//! sectors on its way: random reads of a small area are near to everything, and jump. Streams may
+//! be interleaved with each other and with other requests.
 //!
 //! The memory is bounded: a fixed number of streams, of which the one with the longest pause is
 //! replaced, and a fixed number of requests outside streams (`lone.rs`).
@@ -133,15 +134,16 @@ pub(super) enum Found {
 }
 
 impl Stream {
-    fn reach(&self) -> u64 {
-        self.requests.min(REACH_MAX) * u64::from(self.request_sectors)
+    /// Returns the maximum distance from the head of a request of this length.
+    fn reach(&self, sectors: u32) -> u64 {
+        self.requests.min(REACH_MAX) * u64::from(self.request_sectors.min(sectors))
     }
 
     /// Whether a request belongs to it.
     fn has(&self, at: &Extent) -> bool {
         match self.order {
-            Order::Forward => at.first.abs_diff(self.next) <= self.reach(),
-            Order::Backward => at.end().abs_diff(self.next) <= self.reach(),
+            Order::Forward => at.first.abs_diff(self.next) <= self.reach(at.count),
+            Order::Backward => at.end().abs_diff(self.next) <= self.reach(at.count),
             Order::Strided(step) => {
                 let ahead = at.first.wrapping_sub(self.next) as i64;
                 ahead % step == 0 && (ahead / step).abs() <= STEPS_MAX
@@ -177,9 +179,10 @@ impl Stream {
 
     /// Returns the range in which its next request may begin.
     fn near(&self) -> Near {
+        let longest = self.reach(u32::MAX);
         let reach = match self.order {
-            Order::Forward => self.reach(),
-            Order::Backward => self.reach() + u64::from(self.request_sectors),
+            Order::Forward => longest,
+            Order::Backward => longest + u64::from(self.request_sectors),
             Order::Strided(step) => step.unsigned_abs().saturating_mul(STEPS_MAX as u64),
         };
         let from = self.next.saturating_sub(reach);
@@ -330,6 +333,24 @@ mod tests {
         }
         let found = followed(reordered.into_iter().map(|read| (read * 8, 8)));
         assert!(found > 950, "{found}");
+    }
+
+    #[test]
+    fn short_random_reads_do_not_continue_a_stream_of_long_ones() {
+        for direction in [1, -1i64] {
+            let mut detector = Detector::new(1 << 40);
+            let long = |read: i64| (1_048_576 + direction * read * 2048) as u64;
+            let found: Vec<Found> =
+                (0..100).map(|read| detector.add(&Extent::new(long(read), 2048))).collect();
+            assert!(matches!(found[99], Found::Continues(_)), "{:?}", found[99]);
+            // Over 1 GiB, of which the stream's own requests could reach 64 MiB.
+            let mut state = 7;
+            let random = (0..2000).map(|_| Extent::new(draw(&mut state, 1 << 18) * 8, 8));
+            let followed = random.filter(|at| matches!(detector.add(at), Found::Continues(_)));
+            assert!(followed.count() < 20, "random reads take the stream for theirs");
+            let next = Extent::new(long(100), 2048);
+            assert!(matches!(detector.add(&next), Found::Continues(_)), "the stream goes on");
+        }
     }
 
     #[test]

@@ -254,7 +254,8 @@ impl<'a> TestRig<'a> {
         if self.skipped {
             return self.go_on().map(|()| Record::new(self.lane.now()));
         }
-        let load = Load { flush: load.flush && !self.reads_only, ..load };
+        let counts_flush = self.driver.is_none_or(|driver| driver.counts_final_flush);
+        let load = Load { flush: load.flush && !self.reads_only && counts_flush, ..load };
         self.load_on(&self.top.clone(), stage, load)
     }
 
@@ -535,14 +536,15 @@ impl<'a> TestRig<'a> {
         }
     }
 
-    /// Replaces the cache, if the plan has one, by an empty one.
+    /// Replaces the cache, if the plan has one, by an empty one. One that keeps its blocks is only
+    /// written back: a test does not pay for the writes of the test before.
     ///
     /// # Errors
     /// The device failed during the writeback, or the suite was interrupted.
     pub fn empty_cache(&mut self) -> Result<(), Halt> {
-        match self.keeps_cache && self.cache.is_some() {
-            true => Ok(()),
-            false => self.replace_cache(),
+        match self.cache.clone().filter(|_| self.keeps_cache) {
+            Some(cache) => self.task("drain", async move { cache.drain().await }),
+            None => self.replace_cache(),
         }
     }
 
