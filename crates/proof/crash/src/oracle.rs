@@ -25,6 +25,8 @@ pub(crate) struct Oracle {
     pub(crate) has_promised_order: bool,
     /// When the last flush was sent that has been answered (`ordered`).
     pub(crate) flushed: u32,
+    /// When the last process ended that did not promise an order throughout; 0: there was none.
+    unordered_until: u32,
     /// Whether the operator is discarding dirty data.
     pub(crate) discarding: bool,
     /// When that last ended.
@@ -58,6 +60,7 @@ impl Oracle {
             promises: vec![(0, Durability::Flush)],
             has_promised_order: false,
             flushed: 0,
+            unordered_until: 0,
             discarding: false,
             discarded: 0,
             has_restarted: false,
@@ -73,6 +76,9 @@ impl Oracle {
     /// Notes that a process begins, whose flushes have this promise. Requests sent before will not
     /// be answered any more.
     pub(crate) fn begin_process(&mut self, durability: Durability) {
+        if !self.has_ordered_throughout() {
+            self.unordered_until = self.clock;
+        }
         self.promises.clear();
         self.promises.push((0, durability));
         self.has_promised_order |= durability == Durability::Ordered;
@@ -248,13 +254,13 @@ impl Oracle {
     pub(crate) fn record_restart(&mut self, disk: &State, dropped: &[(u32, [u8; GRAIN])]) {
         self.tick();
         self.has_restarted = true;
-        let has_flush_promise = !self.has_ordered_throughout();
+        let is_unordered = !self.has_ordered_throughout() || self.flushed < self.unordered_until;
         for (sector, stamp) in dropped {
             let Ok(operation) = stamp::decode(stamp, *sector) else { continue };
             let versions = &mut self.sectors[*sector as usize];
             if loose_versions(versions).any(|version| version.shows(operation)) {
                 note_lost(versions);
-                if has_flush_promise {
+                if is_unordered {
                     release_settled(versions);
                 }
             }
