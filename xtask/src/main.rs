@@ -2,6 +2,7 @@
 //!
 //! Exit status as in the product: 0 ok, 1 negative answer, 2 usage, 4 permission.
 
+mod axe;
 mod book;
 mod cargo;
 mod check;
@@ -18,6 +19,7 @@ mod packages;
 mod pages;
 mod parallel;
 mod policies;
+mod reviews;
 mod setup;
 mod soak;
 mod steps;
@@ -89,6 +91,8 @@ enum Command {
     /// Render the pages of suites in a headless browser: on a phone, on a desktop, light, dark,
     /// printed.
     Pages(pages::Options),
+    /// Write the five reviews of the manual again, in docs/reviews.
+    Reviews(reviews::Options),
     /// Build the programs from before each change of the arena's format, and test takeovers from
     /// them and to them.
     Former,
@@ -137,6 +141,7 @@ fn main() -> ExitCode {
         Command::Mutants(options) => mutants::run(&options),
         Command::Policies(options) => policies::run(&options),
         Command::Pages(options) => pages::run(&options),
+        Command::Reviews(options) => reviews::run(&options),
         Command::Former => former::run(),
         Command::Guest(options) => Ok(guest::run(&options)),
         Command::System(options) => guest::system::run_all(&options),

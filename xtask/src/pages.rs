@@ -1,8 +1,9 @@
 //! `cargo xtask pages`: tests the pages of suites and comparisons in a browser.
 
-use crate::cargo;
 use crate::packages::Purpose;
 use crate::setup;
+use crate::{axe, cargo};
+use anyhow::Context;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -15,6 +16,9 @@ pub(crate) struct Options {
 /// The tests, which a normal run skips.
 const TESTS: [&str; 8] =
     ["test", "--package", "overdrive", "--test", "pages", "--", "--ignored", "--show-output"];
+
+/// The variable with the path of axe's script. Without it the tests leave axe out.
+const AXE: &str = "OVERDRIVE_TEST_AXE";
 
 /// The command `pages`.
 ///
@@ -29,5 +33,13 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if ready != ExitCode::SUCCESS {
         return Ok(ready);
     }
-    cargo::become_cargo(&TESTS, &[])
+    let mut tests = cargo::cargo();
+    tests.args(TESTS);
+    match axe::script(&cargo::target().join("pages")) {
+        Ok(script) => drop(tests.env(AXE, script)),
+        Err(error) if options.if_possible => println!("skipped: axe: {error:#}"),
+        Err(error) => return Err(error.context("axe cannot be installed; npm fetches it")),
+    }
+    let status = tests.status().context("cannot start cargo")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

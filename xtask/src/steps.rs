@@ -82,7 +82,7 @@ pub(crate) const BESIDE: [Step; 4] = [
 
 /// Steps for each night: too long for each change. The parameters change each day, and stay the
 /// same all day.
-pub(crate) const NIGHT: [Step; 18] = [
+pub(crate) const NIGHT: [Step; 19] = [
     Step {
         what: "the lints of the explorer, which is empty without its feature",
         arguments: "clippy --package explore --features explore --all-targets -- -D warnings",
@@ -96,6 +96,7 @@ pub(crate) const NIGHT: [Step; 18] = [
         what: "the modelled drives' longer measurements",
         arguments: "run --release --package suites --example validate -- --strict",
     },
+    Step { what: "the reviews in the manual, written again", arguments: "xtask reviews" },
     Step { what: "the pages in a browser", arguments: "xtask pages --if-possible" },
     Step {
         what: "the crash laboratory, an hour",

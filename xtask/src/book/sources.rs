@@ -20,6 +20,9 @@ const MORE: [(&str, &str); 3] = [
     ("docs/report.png", "src/docs/report.png"),
 ];
 
+/// The folder of the written reviews, with their drawings.
+const REVIEWS: &str = "docs/reviews";
+
 /// Copies the documents of the project at `root` to the directory `to`, which is replaced.
 ///
 /// # Errors
@@ -45,6 +48,18 @@ pub(super) fn copy(root: &Path, to: &Path) -> anyhow::Result<()> {
     for (from, name) in MORE {
         let (from, name) = (root.join(from), to.join(name));
         fs::copy(&from, &name).with_context(|| from.display().to_string())?;
+    }
+    copy_drawings(&root.join(REVIEWS), &source.join(REVIEWS))
+}
+
+/// Copies the drawings of a folder.
+fn copy_drawings(from: &Path, to: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "svg") {
+            let name = path.file_name().context("a file has a name")?;
+            fs::copy(&path, to.join(name)).with_context(|| path.display().to_string())?;
+        }
     }
     Ok(())
 }
@@ -144,6 +159,7 @@ fn without_foreign_links(document: &str, text: &str, is_foreign: impl Fn(&str) -
         let is_kept = path.is_empty()
             || path.contains("://")
             || path.ends_with(".png")
+            || path.ends_with(".svg")
             || !is_foreign(&resolve(document, path));
         if is_kept { format!("[{label}]({target})") } else { label.to_owned() }
     })

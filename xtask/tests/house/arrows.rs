@@ -59,12 +59,14 @@ const ALLOWED: [(&str, &[&str]); 44] = [
     ("xtask", &[]),
 ];
 
-// Its tests run suites on a ring's lane, and record the requests there.
+// Its tests run suites on a ring's lane, and record the requests there. An example compares a drive
+// with a stripe.
 const SUITES: &[&str] = &[
     "lane",
     "block",
     "cache",
     "layers",
+    "pool",
     "drives",
     "drive-backend",
     "load",

@@ -24,6 +24,7 @@ pub mod matrix_names;
 pub mod names;
 pub mod notes;
 pub mod page;
+pub mod picture;
 pub mod plot;
 pub mod ranking;
 mod style;

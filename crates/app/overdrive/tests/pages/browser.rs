@@ -28,7 +28,7 @@ impl Browser {
         };
         let name = NAMES.iter().find(is_there)?;
         // The protocol's pipes are descriptors 3 and 4. The time limit ends it in any case.
-        let script = "exec timeout 300 \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
+        let script = "exec timeout 900 \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
         let mut child = Command::new("sh")
             .args(["-c", script, "sh", name, "--headless", "--no-sandbox", "--disable-gpu"])
             .args(["--remote-debugging-pipe", "--disable-dev-shm-usage", "about:blank"])
@@ -100,9 +100,10 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", json!({ "media": media, "features": features }));
     }
 
-    /// Returns the value of an expression.
+    /// Returns the value of an expression; for a promise, the value that it gives.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
-        let asked = json!({ "expression": expression, "returnByValue": true });
+        let asked =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let found = self.call("Runtime.evaluate", asked);
         assert!(found["exceptionDetails"].is_null(), "{expression}: {found}");
         found["result"]["value"].clone()

@@ -23,8 +23,34 @@ const DRIVE: &str =
 const MODELS: &str = "intel-x25-m-g2-80,disk-5400-1000";
 const OWN: &str = "samsung-840-evo-250";
 
+/// The prices of the review: they need not be measured.
+const PRICES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/reviews/prices.json");
+/// The script of axe, if `cargo xtask pages` has installed it.
+const AXE: &str = "OVERDRIVE_TEST_AXE";
+/// Runs axe, and returns a sentence for each violation.
+const VIOLATIONS: &str = "axe.run(document, { resultTypes: ['violations'] }).then(found => \
+    found.violations.map(it => it.id + ': ' + it.help + ': ' + it.nodes[0].html.slice(0, 120)))";
+
 /// Pages, and the commands that write them.
-const PAGES: [(&str, &[&str]); 11] = [
+const PAGES: [(&str, &[&str]); 12] = [
+    (
+        "review.html",
+        &[
+            "review",
+            DRIVE,
+            "--quick",
+            "--only",
+            "qd1,cdm,iometer",
+            "--cache",
+            "64M",
+            "--with",
+            "rapid",
+            "--baseline",
+            DRIVE,
+            "--prices",
+            PRICES,
+        ],
+    ),
     ("consistency.html", &["bench", "consistency", DRIVE, "--time", "20s", "--spare", "0,12,25"]),
     ("qd1.html", &["bench", "qd1", "model:samsung-840-evo-250", "--span", "256M", "--time", "12s"]),
     (
@@ -146,6 +172,14 @@ fn misdeeds(events: &[Value], page: &Path) -> Vec<String> {
     events.iter().filter_map(misdeed).collect()
 }
 
+/// Returns the violations that axe finds in the open page.
+fn violations(browser: &mut Browser) -> Vec<String> {
+    let Some(path) = std::env::var_os(AXE) else { return Vec::new() };
+    let script = std::fs::read_to_string(path).expect("the script of axe");
+    browser.value(&format!("{script}; undefined"));
+    describe_faults(&browser.value(VIOLATIONS)).collect()
+}
+
 /// Returns all faults of a page.
 fn wrong(browser: &mut Browser, page: &Path) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -160,6 +194,7 @@ fn wrong(browser: &mut Browser, page: &Path) -> Vec<String> {
             let place = format!("{} px, {scheme}", size.0);
             let found = browser.value(&format!("({LOOK})(null)"));
             wrong.extend(describe_faults(&found).map(|it| format!("{place}: {it}")));
+            wrong.extend(violations(browser).into_iter().map(|it| format!("{place}: axe: {it}")));
             wrong.extend(misdeeds(&browser.events, page));
             papers.push(browser.value("getComputedStyle(document.body).backgroundColor"));
         }
@@ -180,9 +215,8 @@ fn wrong(browser: &mut Browser, page: &Path) -> Vec<String> {
     }
     let schema = browser.value("JSON.parse(document.getElementById('raw').textContent).schema");
     let is_known = |schema: &str| {
-        ["overdrive.advise", "overdrive.bench", "overdrive.map"]
-            .iter()
-            .any(|known| schema.starts_with(known))
+        let all = ["overdrive.advise", "overdrive.bench", "overdrive.map", "overdrive.review"];
+        all.iter().any(|known| schema.starts_with(known))
     };
     if !schema.as_str().is_some_and(is_known) {
         wrong.push(format!("its data are of {schema}"));
