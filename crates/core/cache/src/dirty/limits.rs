@@ -24,7 +24,6 @@ pub(crate) const SLOWED: u32 = 8;
 pub(crate) struct Pace {
     /// Blocks per second; an assumption before it was measured.
     blocks_per_second: u64,
-    is_measured: bool,
     /// The time of a flush of the backing, in nanoseconds; 0 before it was measured.
     pub(crate) flush_ns: u64,
 }
@@ -32,14 +31,11 @@ pub(crate) struct Pace {
 impl Pace {
     /// Makes a measured pace; 0: not measured yet.
     pub(crate) fn new(blocks_per_second: u64, flush_ns: u64) -> Pace {
-        let is_measured = blocks_per_second > 0;
-        let blocks_per_second = if is_measured { blocks_per_second } else { DRAIN_ASSUMED };
-        Pace { blocks_per_second, is_measured, flush_ns }
-    }
-
-    /// Returns the time per block at the best rate, in nanoseconds. None: it was not measured yet.
-    pub(crate) fn measured_block_ns(self) -> Option<u64> {
-        self.is_measured.then(|| self.block_ns())
+        let blocks_per_second = match blocks_per_second {
+            0 => DRAIN_ASSUMED,
+            rate => rate,
+        };
+        Pace { blocks_per_second, flush_ns }
     }
 
     /// Returns the time per block at the best rate, in nanoseconds.

@@ -270,12 +270,7 @@ impl Handle {
     /// ahead of writeback.
     async fn wait_for_writeback(&self, mine: u64, new: u32, lead: u32) {
         let throttle = &self.shared.throttle;
-        // A device that serves several runs at a time takes less than a run's time for each.
-        let estimator = &self.shared.writeback.estimator;
-        let share_ns = |ns: u64| Some(ns.saturating_mul(new.into()));
-        let rate_ns = estimator.pace().measured_block_ns().and_then(share_ns);
-        let run_ns = estimator.least_of(new).or_else(|| estimator.block_ns().and_then(share_ns));
-        let least_ns = run_ns.map(|run_ns| rate_ns.map_or(run_ns, |rate_ns| rate_ns.min(run_ns)));
+        let least_ns = self.shared.writeback.estimator.least_of(new);
         let Some(least_ns) = least_ns.filter(|_| lead > 0) else {
             return throttle.after(mine).await;
         };

@@ -30,23 +30,8 @@ const FULL: u32 = 4;
 /// One run in this number has the maximum length: otherwise the estimator would not detect that
 /// longer runs have become better.
 const LONG_ONE_IN: u32 = 64;
-/// The used part of the room below the first throttled writer, in 1024ths, from which a writer may
-/// soon wait for the runs that begin now.
-const NEAR_THROTTLE: u32 = 512;
-/// Where writers may wait and no longer runs are known, one run in this number has the maximum
-/// length.
-const LARGER_ONE_IN: u32 = 16;
-/// Length of the first runs: data in order has no other short ones.
-const FIRST_BLOCKS: u32 = 16;
 /// One run in this number is sent alone.
 const ALONE_ONE_IN: u32 = 256;
-/// Minimum number of runs in flight while writers are throttled and nothing else waits.
-const PRESSED_WINDOW: u32 = 2;
-/// The number of runs in flight while a client waits for a flush, at least; and the time for which
-/// a read that comes then may wait for them, in nanoseconds: as many more as take this time. The
-/// best window keeps half of a device's throughput free for others, and a flush has none.
-const FLUSH_WINDOW: u32 = 4;
-const FLUSH_QUEUE_NS: u64 = 500_000;
 
 /// Measurements of writeback (C13).
 #[derive(Debug)]
@@ -73,8 +58,6 @@ pub(crate) struct Estimator {
     part: AtomicU32,
     /// The time of the last write-through; 0: never.
     written_through_ns: AtomicU64,
-    /// The time that a run adds to a queue in the device, in nanoseconds; 0: not measured yet.
-    run_share_ns: AtomicU64,
 }
 
 /// A write-through counts as recent within this number of service times of the backing.
@@ -99,7 +82,6 @@ impl Default for Estimator {
             alone: AtomicU32::new(0),
             part: AtomicU32::new(u32::MAX),
             written_through_ns: AtomicU64::new(0),
-            run_share_ns: AtomicU64::new(0),
         }
     }
 }
@@ -165,26 +147,15 @@ impl Estimator {
         let best_window = self.best_window();
         let rising = (FULL * foreground.filled / 1024).max(1);
         let window = match foreground {
-            Foreground { flush: true, reads: 0, changes: false, .. } => {
-                best_window.max(self.flush_window())
-            }
-            Foreground { flush: true, .. } => best_window.max(FLUSH_WINDOW),
+            Foreground { flush: true, .. } => best_window.max(4),
             Foreground { changes: true, .. } => 1,
             Foreground { reads: 1.., pressed: false, .. } => (best_window / 2).max(rising),
             Foreground { reads: 1.., .. } => {
                 best_window.saturating_sub(foreground.reads).max(rising)
             }
-            Foreground { pressed: true, .. } => best_window.max(PRESSED_WINDOW),
             _ => best_window,
         };
         window.max(foreground.writers)
-    }
-
-    /// Returns the number of runs in flight while a client waits for a flush, and nothing else
-    /// waits for the device.
-    fn flush_window(&self) -> u32 {
-        let runs = FLUSH_QUEUE_NS.checked_div(self.run_share_ns.load(Ordering::Relaxed));
-        runs.and_then(|runs| u32::try_from(runs).ok()).unwrap_or(0).max(FLUSH_WINDOW)
     }
 
     /// Returns the best number of runs in flight for the device.
@@ -253,9 +224,7 @@ impl Estimator {
     ) -> bool {
         // While others are served, the cause of a queue is unknown.
         let most = if foreground.reads > 0 || foreground.changes { 0 } else { most };
-        let ns = now_ns.saturating_sub(start_ns).max(1);
-        ease(&self.run_share_ns, (ns / u64::from(self.in_flight().max(1))).max(1));
-        self.learn(ns, blocks, most);
+        self.learn(now_ns.saturating_sub(start_ns).max(1), blocks, most);
         self.sample_blocks.fetch_add(u64::from(blocks), Ordering::Relaxed);
         self.leave(now_ns);
         self.sample()
@@ -360,15 +329,9 @@ impl Estimator {
 
     /// Returns the length in blocks of the shortest run that the backing handles nearly as
     /// efficiently as any: longer runs only make others wait longer. If readers would wait, and
-    /// there is room, or writers wait for one run after the other, or for a write-through behind a
-    /// run, the run may be less efficient. Where writers wait, several are in flight, which hides a
-    /// part of each one's time.
+    /// there is room, the run may be less efficient.
     pub(crate) fn run_blocks(&self, most: u32, foreground: Foreground) -> u32 {
-        let is_near_throttle = foreground.pressed || foreground.filled >= NEAR_THROTTLE;
-        let gently = match foreground.reads {
-            0 => foreground.changes || is_near_throttle,
-            _ => foreground.changes || !foreground.pressed,
-        };
+        let gently = foreground.reads > 0 && !foreground.pressed;
         let number = self.runs.fetch_add(1, Ordering::Relaxed);
         if number.is_multiple_of(LONG_ONE_IN) && !gently {
             return most;
@@ -378,22 +341,14 @@ impl Estimator {
             0 => None,
             ns => Some(ns.saturating_mul(1 << 10) >> class),
         };
-        let Some(best) = (0..CLASSES).filter_map(each).min() else {
-            return most.min(FIRST_BLOCKS);
-        };
+        let Some(best) = (0..CLASSES).filter_map(each).min() else { return most };
         let worse = if gently { best / 2 } else { best / 10 };
         let good = |class: &usize| each(*class).is_some_and(|ns| ns <= best.saturating_add(worse));
         match (0..CLASSES).find(good) {
-            // On an idle device a shorter run shows its own time.
-            Some(class @ 1..) if self.in_flight() <= 1 && each(class - 1).is_none() => {
-                most.min(1 << (class - 1))
-            }
             // The largest known class may be the best only because no larger one has been tried.
             Some(class) if (class + 1..CLASSES).any(|larger| each(larger).is_some()) => {
                 most.min(1 << class)
             }
-            // ... but a writer would wait for each try.
-            Some(class) if gently && !number.is_multiple_of(LARGER_ONE_IN) => most.min(1 << class),
             _ => most,
         }
     }
