@@ -200,8 +200,8 @@ fn stride(settings: &Settings, phases: &[Phase], hints: Option<Arc<Hints>>) {
     };
     // Pools and lists reach their sizes: also with all workers busy, which the window allows only
     // after a while, and with all writers waiting in the same queue.
-    // A busy lane evicts most blocks uncompressed, so compression takes more rounds to begin often.
-    let rounds = if settings.compress == Compress::Off { 8 } else { 16 };
+    // Compression runs have fewer phases.
+    let rounds = if settings.compress == Compress::Off { 24 } else { 16 };
     for next in phases.repeat(rounds) {
         run(next, 10_000);
     }
