@@ -22,6 +22,9 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: host::HugeAllocator = host::HugeAllocator;
 
+/// Measures the figures of a page.
+type Page = fn() -> Document;
+
 /// The arguments.
 #[derive(Default)]
 struct Arguments {
@@ -59,7 +62,7 @@ fn run() -> Result<(), String> {
     let arguments = arguments()?;
     let is_chosen =
         |name: &str| arguments.pages.is_empty() || arguments.pages.iter().any(|page| page == name);
-    let pages: [(&str, fn() -> Document); 4] = [
+    let pages: [(&str, Page); 4] = [
         ("xp941", drives::xp941),
         ("revodrive", drives::revodrive),
         ("x25-m", drives::x25_m),
