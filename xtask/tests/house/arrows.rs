@@ -22,8 +22,8 @@ const ALLOWED: [(&str, &[&str]); 44] = [
     // Its example generates traces.
     ("policy", &["allocations", "lane"]),
     ("simulator", &["lane", "policy", "trace"]),
-    ("imitation", &["lane", "policy", "simulator", "trace"]),
     ("traces", &["lane", "simulator", "trace"]),
+    ("imitation", &["lane", "policy", "simulator", "trace", "traces"]),
     ("cache", &["allocations", "lane", "block", "policy", "histogram", "hotlist", "packing"]),
     ("layers", &["allocations", "lane", "block", "trace"]),
     ("pool", &["allocations", "lane", "block", "layers"]),

@@ -3,7 +3,7 @@
 use simulator::{Error, TraceFile, Watch};
 use std::path::Path;
 use trace::recording::Entry;
-use trace::{Access, Event, Format, Operation, Window};
+use trace::{Access, Event, Format, Operation};
 
 /// A trace in memory.
 #[derive(Clone, Debug, Default)]
@@ -37,38 +37,19 @@ pub fn read(
     has_memory: &dyn Fn(u64) -> Result<(), String>,
 ) -> Result<Recorded, Error> {
     let mut file = TraceFile::open(path, format)?;
-    let (mut window, mut read, mut sorted) = (Window::default(), Vec::new(), Vec::new());
     let mut recorded = Recorded::default();
-    let mut goes_on = true;
-    while goes_on {
-        goes_on = file.next(&mut read)? && watch.look("read", file.share());
-        let names = file.devices().names();
-        let counts = |access: &&Access| {
-            devices.is_empty() || devices.contains(&names[access.device as usize])
-        };
-        read.iter().filter(counts).for_each(|access| window.put(*access, &mut sorted));
-        if !goes_on {
-            window.finish(&mut sorted);
+    traces::each(&mut file, devices, watch, &mut |_, access| {
+        if recorded.entries.len() == recorded.entries.capacity() {
+            let more = recorded.entries.len().max(CHECKED);
+            // The imitation and the blocks of both need about as much again, twice.
+            has_memory((3 * more * size_of::<Entry>()) as u64).map_err(Error::Usage)?;
+            recorded.entries.reserve_exact(more);
         }
-        for access in sorted.drain(..) {
-            if recorded.entries.len() == recorded.entries.capacity() {
-                let more = recorded.entries.len().max(CHECKED);
-                // The imitation and the blocks of both need about as much again, twice.
-                has_memory((3 * more * size_of::<Entry>()) as u64).map_err(Error::Usage)?;
-                recorded.entries.reserve_exact(more);
-            }
-            recorded.add(&access);
-        }
-        read.clear();
-    }
+        recorded.add(access);
+        Ok(())
+    })?;
     recorded.devices = file.devices().names().to_vec();
     recorded.processes = file.processes().names().to_vec();
-    let missing = devices.iter().find(|device| !recorded.devices.contains(device));
-    if let (Some(missing), true) = (missing, file.notes.is_some()) {
-        let (path, names) = (file.path(), recorded.devices.join(", "));
-        let message = format!("--device {missing}: {path} has no such device; it has {names}");
-        return Err(Error::Usage(message));
-    }
     let Some(notes) = file.notes else { return Err(Error::Interrupted) };
     recorded.is_complete = !notes.is_cut;
     Ok(recorded)

@@ -292,7 +292,7 @@ pub fn study(
 ///
 /// # Errors
 /// As [`study`], or that of `with`.
-pub(crate) fn each(
+pub fn each(
     file: &mut TraceFile,
     devices: &[String],
     watch: &mut dyn Watch,

@@ -22,7 +22,7 @@ mod sizes;
 mod streams;
 
 pub use depths::{DEPTHS, Depths};
-pub use info::{Amounts, Info, Named, REUSE_BYTES, Reuse, Study, study};
+pub use info::{Amounts, Info, Named, REUSE_BYTES, Reuse, Study, each, study};
 pub use matcher::{Matched, Matcher};
 pub use packed::Packed;
 pub use recording_writer::RecordingWriter;
