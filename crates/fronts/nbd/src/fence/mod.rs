@@ -21,6 +21,11 @@
 //! read in its range ([`Fence::may_keep`]), until a flush that began afterwards has succeeded: the
 //! contents that the server shows from then on are durable.
 //!
+//! The same holds for answered changes that no flush covers when their session ends. They count as
+//! lost, but a server that was not restarted still has them, and may lose them later without a
+//! sign. So a settled entry for the whole export stays until the next good flush. One slot is
+//! always free for it.
+//!
 //! Flushes have a connection of their own, the *anchor*, which is made before the connection of
 //! changes. A *session* is the life of an anchor. As long as the anchor answers, the server was not
 //! restarted since its start, so a flush on the anchor covers the changes that any connection of
@@ -50,6 +55,8 @@ pub const SENT_MAX: usize = 64;
 /// Instead of the number of a request: the entry only holds changes. Its request was answered on
 /// another connection, or there is none.
 const ANSWERED: u64 = u64::MAX;
+/// Slots that no change takes ([`Fence::session_ends`]).
+const SLOTS_SPARE: usize = 1;
 
 /// Result of [`Fence::begin`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -247,8 +254,11 @@ impl Fence {
     /// Handles the end of the anchor, and with it of the connection of changes: the server may have
     /// been restarted.
     pub fn session_ends(&mut self, now_ns: u64) {
-        if self.has_unflushed() && !planted(Bug::ForgetLostChanges) {
-            self.table.add(Field::Losses);
+        if self.has_unflushed() {
+            self.doubt_all();
+            if !planted(Bug::ForgetLostChanges) {
+                self.table.add(Field::Losses);
+            }
         }
         self.table.set(Field::Flushed, self.table.get(Field::Answered));
         self.session += 1;
@@ -391,7 +401,10 @@ impl Fence {
             (true, _) => {}
             (false, true) => self.table.add(Field::Answered),
             // The answer was on its way when the session ended.
-            (false, false) => self.table.add(Field::Losses),
+            (false, false) => {
+                self.doubt_all();
+                self.table.add(Field::Losses);
+            }
         }
     }
 
@@ -482,20 +495,45 @@ impl Fence {
         }
     }
 
-    /// Takes a free slot, if there is one or settled entries can be merged.
+    /// Takes a free slot, if there are two or settled entries can be merged.
     fn take_slot(&mut self) -> Option<usize> {
-        if self.free.is_empty() && self.settled.len() > 1 {
+        if self.free.len() <= SLOTS_SPARE && self.settled.len() > 1 {
             self.merge_settled();
         }
-        self.free.pop()
+        (self.free.len() > SLOTS_SPARE).then(|| self.free.pop()).flatten()
+    }
+
+    /// Lets no data be kept, wherever it is read, until a flush succeeds that begins from now on.
+    fn doubt_all(&mut self) {
+        if planted(Bug::KeepAfterLoss) {
+            return;
+        }
+        if !self.settled.is_empty() {
+            return self.merge_settled();
+        }
+        // The table of an older program may be full. Then a fence becomes one of the whole export.
+        let slot = self.free.pop().or_else(|| self.fenced.pop());
+        let Some(slot) = slot else { return };
+        let is_fence = matches!(self.state(slot), State::Fenced { .. });
+        let until_ns = self.table.entry(slot).and_then(until).filter(|_| is_fence).unwrap_or(0);
+        self.doubt_in(slot, until_ns);
+        match is_fence {
+            true => self.fenced.push(slot),
+            false => self.settle(slot),
+        }
+    }
+
+    /// Makes this slot an entry of no request, for the whole export.
+    fn doubt_in(&mut self, slot: usize, until_ns: u64) {
+        let (sectors, state) = (self.table.sectors(), State::Fenced { until_ns });
+        self.table.put(slot, Entry { first: 0, sectors, is_durable: false, state });
+        (self.copies[slot], self.requests[slot]) = (0, 0);
     }
 
     /// Replaces the settled entries by one for the whole export, which waits for a new flush.
     fn merge_settled(&mut self) {
         let Some((_, kept)) = self.settled.pop_front() else { return };
-        let (sectors, state) = (self.table.sectors(), State::Fenced { until_ns: 0 });
-        self.table.put(kept, Entry { first: 0, sectors, is_durable: false, state });
-        (self.copies[kept], self.requests[kept]) = (0, 0);
+        self.doubt_in(kept, 0);
         self.cover(self.settled_count);
         self.settle(kept);
     }

@@ -20,11 +20,14 @@ pub enum Bug {
     FlushedAtBegin,
     /// C15: a cache keeps data that was read in the range of a change that was never answered.
     KeepUnanswered,
+    /// C15: a cache keeps data that was read after a session had ended with unflushed changes, and
+    /// before the next flush.
+    KeepAfterLoss,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 8] = [
+    pub const ALL: [Bug; 9] = [
         Bug::EndFenceEarly,
         Bug::ResendOtherBytes,
         Bug::ForgetLostChanges,
@@ -33,6 +36,7 @@ impl Bug {
         Bug::TrustUnreadable,
         Bug::FlushedAtBegin,
         Bug::KeepUnanswered,
+        Bug::KeepAfterLoss,
     ];
 }
 

@@ -65,19 +65,24 @@ fn a_link_that_flaps_needs_one_fence_a_request() {
     assert_eq!((fence.fenced.len(), fence.sent()), (1, 0));
 }
 
+/// Fills a table with fences, one connection after another, which end at these times.
+fn fill(fence: &mut Fence, end_ns: impl Fn(u64) -> u64) {
+    for number in 0..SLOTS - SLOTS_SPARE {
+        if fence.sent() == SENT_MAX {
+            let request = fence.request();
+            assert_eq!(fence.begin(at(1 << 19), false, request, 0), Begin::Full);
+            fence.changes_end(end_ns((number / SENT_MAX) as u64 - 1));
+        }
+        let request = fence.request();
+        let _ = sent(fence.begin(at(8 * number as u64), false, request, 0));
+    }
+    fence.changes_end(end_ns((SLOTS / SENT_MAX) as u64 - 1));
+}
+
 #[test]
 fn a_full_table_holds_changes_until_the_first_fence_ends() {
     let mut fence = fence();
-    for round in 0..SLOTS / SENT_MAX {
-        for index in 0..SENT_MAX {
-            let request = fence.request();
-            let first = 8 * (round * SENT_MAX + index) as u64;
-            let _ = sent(fence.begin(at(first), false, request, round as u64));
-        }
-        let request = fence.request();
-        assert_eq!(fence.begin(at(1 << 19), false, request, 0), Begin::Full);
-        fence.changes_end(round as u64);
-    }
+    fill(&mut fence, |round| round);
     let request = fence.request();
     let free = at(1 << 19);
     assert_eq!(fence.begin(free, false, request, 99), Begin::Held(SETTLE_NS));
@@ -313,14 +318,7 @@ fn an_export_without_flush_needs_none() {
 fn a_table_full_of_settled_entries_doubts_the_whole_export_instead() {
     let memory = memory();
     let mut fence = Fence::new(&memory, EXPORT);
-    for round in 0..SLOTS / SENT_MAX {
-        for index in 0..SENT_MAX {
-            let request = fence.request();
-            let first = 8 * (round * SENT_MAX + index) as u64;
-            let _ = sent(fence.begin(at(first), false, request, 0));
-        }
-        fence.changes_end(0);
-    }
+    fill(&mut fence, |_| 0);
     let mark = fence.flush_begins(SETTLE_NS).expect("nothing is lost");
     assert!(fence.may_keep(at(1 << 19)));
     let request = fence.request();
@@ -332,4 +330,43 @@ fn a_table_full_of_settled_entries_doubts_the_whole_export_instead() {
     assert!(Fence::adopt(&memory, EXPORT, SETTLE_NS).is_some_and(|next| !next.may_keep(at(0))));
     flush(&mut fence, SETTLE_NS);
     assert!(fence.may_keep(at(0)));
+}
+
+#[test]
+fn nothing_is_kept_after_a_loss_until_a_flush_succeeds() {
+    let memory = memory();
+    let mut fence = Fence::new(&memory, EXPORT);
+    let request = fence.request();
+    let copy = sent(fence.begin(at(8), false, request, 0));
+    fence.answered(copy);
+    assert!(fence.may_keep(at(8)), "the server has it, and a loss would be reported");
+    fence.session_ends(1);
+    let everywhere =
+        |fence: &Fence, may| [0, 8, 1 << 19].map(|first| fence.may_keep(at(first)) == may);
+    assert_eq!(everywhere(&fence, false), [true; 3]);
+    assert_eq!(fence.flush_begins(1), Err(Lost));
+    // A restart of the server would be no second loss.
+    fence.session_ends(2);
+    assert!(!fence.has_unflushed());
+    assert_eq!(everywhere(&fence, false), [true; 3], "a report is no flush");
+    let mut next = Fence::adopt(&memory, EXPORT, 2).expect("its own");
+    assert_eq!(everywhere(&next, false), [true; 3], "the next process keeps nothing either");
+    let request = next.request();
+    assert!(matches!(next.begin(at(8), false, request, 2), Begin::Sent(_)), "no change is held");
+    flush(&mut next, 2);
+    assert_eq!(everywhere(&next, true), [true; 3]);
+}
+
+#[test]
+fn an_answer_that_comes_after_its_session_is_such_a_loss() {
+    let mut fence = fence();
+    let request = fence.request();
+    let copy = sent(fence.begin(at(8), false, request, 0));
+    fence.session_ends(0);
+    assert!(fence.may_keep(at(0)) && !fence.may_keep(at(8)));
+    fence.answered(copy);
+    assert!(!fence.may_keep(at(0)) && !fence.may_keep(at(8)));
+    assert_eq!(fence.flush_begins(0), Err(Lost));
+    flush(&mut fence, 0);
+    assert!(fence.may_keep(at(0)) && fence.may_keep(at(8)));
 }
