@@ -11,6 +11,10 @@
 //! While the link of the backing is lost, no time counts unless the policy is `fail`, and each
 //! request has its whole time once the link is up again. With `serve-clean`, a link that is down
 //! counts as a backing that hangs, but the volume does not fail.
+//!
+//! A tick that is noticed late by the length of a tick does not count: the process was stopped, and
+//! the end of a link may be noticed only after it. Of two such ticks in a row, one counts, so that a
+//! hang is noticed on the busiest machine.
 
 use crate::backing::in_flight::{Ages, Overdue, TICKS};
 use crate::handle::Handle;
@@ -70,7 +74,7 @@ pub(crate) async fn watch(handle: &Handle) {
     let shared = &handle.shared;
     let lane = &handle.lane;
     let (mut ages, mut begun, mut overdue) = (Ages::default(), lane.now(), Overdue::default());
-    let mut returned = returns(handle);
+    let (mut returned, mut was_late) = (returns(handle), false);
     loop {
         let seen = shared.tasks.ended.seen();
         let link_seen = handle.below.link().map(|link| link.changed().seen());
@@ -96,6 +100,11 @@ pub(crate) async fn watch(handle: &Handle) {
             continue;
         }
         begun = lane.now();
+        let is_late = begun.saturating_sub(deadline) >= step_ns;
+        was_late = !was_late && is_late && !planted(Bug::CountAcrossReturn);
+        if was_late {
+            continue;
+        }
         overdue = shared.backing.in_flight.tick(&mut ages);
         if overdue.changes && !shared.backing.health.has_failed() {
             lane.turn().await;
