@@ -7,12 +7,13 @@ use crate::trace::record::device::Device;
 use advice::load::{Facts, Gather, access_of, sample_of};
 use stack::{Exit, Failure};
 use std::time::Duration;
-use trace::RingEvent;
+use trace::{RingEvent, RingRecord};
 use traces::Matcher;
 
 /// Pause between two reads of the kernel's buffers.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The same while a family is watched: its processes may end soon after their requests.
+/// The same while a family is watched: its end is noticed soon, and its processes may end soon after
+/// their requests.
 const FAMILY_PAUSE: Duration = Duration::from_millis(10);
 /// Time between two looks at the disks.
 const LOOK_NS: u64 = 1_000_000_000;
@@ -112,15 +113,18 @@ pub(super) fn watch(
     let is_of_all = family.is_none();
     let mut disks: Vec<Watched> = devices.into_iter().map(Watched::new).collect();
     let begin_ns = host::now_ns();
-    let mut looked_ns = begin_ns;
+    let (mut looked_ns, mut is_look) = (begin_ns, true);
     let until = loop {
-        if let Some(family) = &mut family {
+        // Events name all threads that start later; a look also finds those of lost events.
+        if let Some(family) = family.as_mut().filter(|_| is_look || !events.has_tasks()) {
             family.refresh();
         }
-        let is_more =
-            events.take(|event| feed(event, &mut disks, &mut family, sizes)).map_err(unreadable)?;
+        let is_more = events
+            .take(|record| feed(record, &mut disks, &mut family, sizes))
+            .map_err(unreadable)?;
         let now_ns = host::now_ns();
-        if now_ns - looked_ns >= LOOK_NS {
+        is_look = now_ns - looked_ns >= LOOK_NS;
+        if is_look {
             looked_ns = now_ns;
             // Of a family's disks, others may vanish.
             let mut gone = disks.iter().filter(|disk| is_of_all || disk.gather.is_some());
@@ -137,7 +141,7 @@ pub(super) fn watch(
             break until;
         }
     };
-    events.finish(|event| feed(event, &mut disks, &mut family, sizes)).map_err(unreadable)?;
+    events.finish(|record| feed(record, &mut disks, &mut family, sizes)).map_err(unreadable)?;
     let (lost, duration_ns) = (events.lost(), host::now_ns() - begin_ns);
     let of = |disk: Watched| disk.seen(sizes, is_of_all);
     let mut seen: Vec<Seen> = disks.into_iter().filter_map(of).collect();
@@ -149,7 +153,25 @@ pub(super) fn watch(
     Ok((AllSeen { disks: seen, duration_ns }, Ended { until, ns: duration_ns }))
 }
 
-fn feed(event: &RingEvent, disks: &mut [Watched], family: &mut Option<&mut Family>, sizes: &[u64]) {
+fn feed(
+    record: &RingRecord,
+    disks: &mut [Watched],
+    family: &mut Option<&mut Family>,
+    sizes: &[u64],
+) {
+    match (record, family) {
+        (RingRecord::Block(event), family) => feed_block(event, disks, family, sizes),
+        (RingRecord::Task(event), Some(family)) => family.note(event),
+        (RingRecord::Task(_), None) => {}
+    }
+}
+
+fn feed_block(
+    event: &RingEvent,
+    disks: &mut [Watched],
+    family: &mut Option<&mut Family>,
+    sizes: &[u64],
+) {
     let is_of_all = family.is_none();
     let number = u64::from(event.device);
     // Partitions of a disk share its events.
