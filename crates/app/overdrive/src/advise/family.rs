@@ -18,6 +18,8 @@ pub(super) struct Family {
     threads: HashMap<u32, Thread>,
     /// The labels of its processes, by their numbers.
     labels: HashMap<u32, String>,
+    /// Whether the start of the root was seen: then that of each thread of the family is.
+    is_whole: bool,
     /// Events of threads that had ended before they were identified.
     pub(super) unidentified: u64,
     /// The largest numbers of bytes read and written that the process itself has reported.
@@ -44,6 +46,7 @@ impl Family {
             root,
             threads: HashMap::new(),
             labels: HashMap::new(),
+            is_whole: false,
             unidentified: 0,
             own_bytes: None,
         }
@@ -92,6 +95,7 @@ impl Family {
         let thread = event.thread;
         match event.change {
             TaskChange::Started { .. } if thread == self.root => {
+                self.is_whole = true;
                 self.threads.insert(thread, Thread::Own(thread));
                 self.name(thread, event.name());
             }
@@ -133,10 +137,14 @@ impl Family {
         name.contains(OF_PROCESS) && name.len() > 15
     }
 
-    /// Returns what is known of a thread; one that is unknown is looked up.
+    /// Returns what is known of a thread; one that is unknown is looked up, if it may belong to the
+    /// family.
     fn find(&mut self, thread: u32) -> Thread {
         if let Some(known) = self.threads.get(&thread) {
             return *known;
+        }
+        if self.is_whole {
+            return Thread::Other;
         }
         let found = self.look_up(thread);
         self.threads.insert(thread, found);
@@ -250,12 +258,16 @@ mod tests {
         process(proc.path(), 30, 1, "shell", "");
         family.note(&started(30, 21, false, b"shell"));
         process(proc.path(), 21, 30, "shell", "");
-        assert_eq!((family.label(21), family.unidentified), (None, 0));
+        assert_eq!(family.label(21), None);
+        assert_eq!(family.unidentified, 0);
         // The root itself, of a command that ends immediately.
         let gone = tempfile::tempdir().expect("a directory");
         let mut family = Family::below(gone.path(), 50);
         family.note(&started(7, 50, false, b"overdrive"));
         family.note(&renamed(50, b"dd"));
         assert_eq!(family.label(50), Some("dd, process 50"));
+        // All of the family are known then.
+        assert_eq!(family.label(77), None);
+        assert_eq!(family.unidentified, 0);
     }
 }
