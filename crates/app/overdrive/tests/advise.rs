@@ -64,9 +64,9 @@ fn little_is_answered_with_what_follows_from_so_little() {
     fs::write(path("short.csv"), (0..=1000).map(line).collect::<String>()).expect("written");
     let value = object(&advise(&["short.csv", "--json"], home.path()));
     let verdict = value["verdict"].as_str().expect("a verdict");
-    assert!(verdict.starts_with("yes: ") && verdict.ends_with("(extrapolated from 10.0 s)"));
+    assert!(verdict.starts_with("yes: ") && verdict.ends_with("(extrapolated from 10.00 s)"));
     let unseen = value["unseen"][0].as_str().expect("a gap");
-    assert!(unseen.starts_with("Only 10.0 s were observed: a day is 8640 times that"), "{unseen}");
+    assert!(unseen.starts_with("Only 10.00 s were observed: a day is 8640 times that"), "{unseen}");
     // No times at all: ARC's format has none. The same block again and again.
     fs::write(path("times.arc"), "7 1 0 1\n".repeat(1000)).expect("written");
     let output = advise(&["times.arc", "--format", "arc", "--json"], home.path());

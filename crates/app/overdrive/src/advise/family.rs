@@ -7,8 +7,7 @@ use trace::{TaskChange, TaskEvent};
 
 /// Maximum number of parents that are followed.
 const PARENTS_MAX: usize = 64;
-/// Words in the label of a process. The kernel's names have 15 letters at most, so that no other
-/// process can have a label.
+/// Words in the label of a process. Other processes whose names have them are renamed.
 const OF_PROCESS: &str = ", process ";
 
 /// A process, its threads and its children, also those that have ended.
@@ -132,9 +131,9 @@ impl Family {
         }
     }
 
-    /// Whether this name is a label.
-    pub(super) fn is_label(name: &str) -> bool {
-        name.contains(OF_PROCESS) && name.len() > 15
+    /// Whether this name is that of a label.
+    pub(super) fn is_label(name: &[u8]) -> bool {
+        name.windows(OF_PROCESS.len()).any(|part| part == OF_PROCESS.as_bytes())
     }
 
     /// Returns what is known of a thread; one that is unknown is looked up, if it may belong to the
@@ -226,8 +225,8 @@ mod tests {
         assert_eq!(family.unidentified, 1);
         process(proc.path(), 40, 10, "late", "");
         assert_eq!(family.label(40), Some("late, process 40"));
-        assert!(Family::is_label("late, process 40") && !Family::is_label(", process 40"));
-        assert!(!Family::is_label("123456789012345"));
+        // Also with short names and numbers.
+        assert!(Family::is_label(b"dd, process 4") && !Family::is_label(b"123456789012345"));
     }
 
     #[test]

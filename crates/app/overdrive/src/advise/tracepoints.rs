@@ -19,6 +19,8 @@ const FAMILY_PAUSE: Duration = Duration::from_millis(10);
 const LOOK_NS: u64 = 1_000_000_000;
 /// The kernel's threads that write cached files back; a number follows.
 const WRITEBACK: &[u8] = b"kworker";
+/// A process that has named itself like one of the family.
+const STRANGE: &[u8] = b"(another process)";
 
 /// The load of a disk.
 pub(super) struct Seen {
@@ -73,7 +75,7 @@ impl Watched {
 
     fn put(&mut self, entry: &trace::recording::Entry, sizes: &[u64], is_of_all: bool) {
         for name in self.matcher.processes().iter().skip(self.counts.len()) {
-            self.counts.push(is_of_all || Family::is_label(name));
+            self.counts.push(is_of_all || Family::is_label(name.as_bytes()));
         }
         let process = entry.process.map_or(usize::MAX, |number| number as usize);
         let counts = self.counts.get(process).copied().unwrap_or(is_of_all);
@@ -182,6 +184,7 @@ fn feed_block(
         let label = match own {
             Some(label) => label.as_bytes(),
             None if name.starts_with(WRITEBACK) => WRITEBACK,
+            None if !is_of_all && Family::is_label(name) => STRANGE,
             None => name,
         };
         if let Some(entry) = disk.matcher.feed(&event.event(label)) {
