@@ -1,8 +1,8 @@
 //! Caches of one policy and several sizes, with hits of reads and writes apart, and by origin.
 //!
 //! The accesses come one by one, and the caches run on other threads meanwhile. First accesses miss
-//! with any size, and are counted. Only the other misses are simulated, and each size has a sample of
-//! the blocks that is large enough for it: all sizes together take half of the time of one with all
+//! with any size, and are counted. Only the other misses are simulated, and each size has a sample
+//! of the blocks that is large enough for it: all sizes together take less time than one with all
 //! blocks. A cache that never fills has no other misses, so its hits are exact.
 
 use crate::blocks::{BLOCK_BYTES, NUMBER_BITS};
@@ -233,9 +233,8 @@ impl DirectionCaches {
                         read_ns: left(all.read_ns, firsts.read_ns, misses.read_ns),
                     }
                 };
-                let [all, firsts, misses] =
-                    [&accessed, &self.firsts, &cache.misses].map(|of| Accessed::sum(of));
-                let all = hits(&all, &firsts, &misses);
+                let sums = [&accessed, &self.firsts, &cache.misses].map(Accessed::sum);
+                let all = hits(&sums[0], &sums[1], &sums[2]);
                 let origins = accessed.iter().zip(&self.firsts).zip(&cache.misses);
                 Hits {
                     memory_bytes: cache.memory_bytes,

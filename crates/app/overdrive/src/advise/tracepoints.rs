@@ -12,8 +12,8 @@ use traces::Matcher;
 
 /// Pause between two reads of the kernel's buffers.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The same while a family is watched: its end is noticed soon, and its processes may end soon after
-/// their requests.
+/// The same while a family is watched: its end is noticed soon, and its processes may end soon
+/// after their requests.
 const FAMILY_PAUSE: Duration = Duration::from_millis(10);
 /// Time between two looks at the disks.
 const LOOK_NS: u64 = 1_000_000_000;
