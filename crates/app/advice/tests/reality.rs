@@ -104,7 +104,7 @@ fn run_all(clients: &[&[Access]], memory_bytes: Option<u64>) -> Vec<Run> {
         Run {
             total_ns: events.iter().map(took).sum(),
             reads_ns: events.iter().filter(|event| event.is_read()).map(took).sum(),
-            counters: counters.clone(),
+            counters,
             events,
         }
     };
