@@ -116,7 +116,9 @@ const DAEMON: &[&str] = &[
     "holder",
     "stack",
 ];
-const ADVICE: &[&str] = &["lane", "block", "cache", "daemon", "report", "simulator", "trace"];
+// Its tests record latencies, and match events of a watched load.
+const ADVICE: &[&str] =
+    &["lane", "block", "cache", "histogram", "daemon", "report", "simulator", "trace", "traces"];
 // Its tests use the lossy disk of `killtest`.
 const OVERDRIVE: &[&str] = &[
     "advice",

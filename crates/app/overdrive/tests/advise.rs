@@ -53,6 +53,35 @@ fn a_trace_is_answered_by_yes_or_no_with_a_page() {
 }
 
 #[test]
+fn little_is_answered_with_what_follows_from_so_little() {
+    let home = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| home.path().join(name);
+    // Ten seconds: ten blocks, each read 100 times.
+    let line = |number: u64| {
+        let (time, block) = (number * 100_000 + 128_166_372_003_061_629, number % 10);
+        format!("{time},usr,0,Read,{},4096,80000\n", block * block * 7 * 4096)
+    };
+    fs::write(path("short.csv"), (0..=1000).map(line).collect::<String>()).expect("written");
+    let value = object(&advise(&["short.csv", "--json"], home.path()));
+    let verdict = value["verdict"].as_str().expect("a verdict");
+    assert!(verdict.starts_with("yes: ") && verdict.ends_with("(extrapolated from 10.00 s)"));
+    let unseen = value["unseen"][0].as_str().expect("a gap");
+    assert!(unseen.starts_with("Only 10.00 s were observed: a day is 8640 times that"), "{unseen}");
+    // No times at all: ARC's format has none. The same block again and again.
+    fs::write(path("times.arc"), "7 1 0 1\n".repeat(1000)).expect("written");
+    let output = advise(&["times.arc", "--format", "arc", "--json"], home.path());
+    let value = object(&output);
+    assert_eq!(output.status.code(), Some(0), "{value}");
+    assert_eq!(value["duration_ns"], serde_json::Value::Null);
+    assert_eq!(value["latency_source"], "assumed");
+    assert_eq!(value["sizes"][0]["saved_ns_per_day"], serde_json::Value::Null);
+    let verdict = value["verdict"].as_str().expect("a verdict");
+    assert!(verdict.ends_with(" in the observed time"), "{verdict}");
+    let unseen = value["unseen"].to_string();
+    assert!(unseen.contains("The trace has no times") && unseen.contains("are assumed"));
+}
+
+#[test]
 fn a_target_that_is_none_is_refused_in_one_sentence() {
     let home = tempfile::tempdir().expect("a directory");
     let none = advise(&["nothing"], home.path());

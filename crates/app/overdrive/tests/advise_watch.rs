@@ -169,6 +169,29 @@ fn the_requests_of_a_command_are_its_own() {
 }
 
 #[test]
+fn processes_that_live_for_a_moment_have_their_names() {
+    let home = tempfile::tempdir().expect("a directory");
+    let Some(device) = Loop::new(home.path()) else { return };
+    // Each dd ends within a few milliseconds.
+    let dd = format!("dd if={} of=/dev/null bs=4k count=1 skip=$i iflag=direct", device.node());
+    let all = format!("for i in $(seq 50); do {dd} 2>/dev/null; done");
+    let value = object(&advise(&["--json", "--", "sh", "-c", &all]).output().expect("run"));
+    assert_eq!(value["reads"], 50, "{value}");
+    let processes = value["processes"].as_array().expect("processes");
+    let own: Vec<_> = processes.iter().filter(|it| it["counts"] == true).collect();
+    let is_dd = |it: &&&Value| it["name"].as_str().is_some_and(|it| it.starts_with("dd, process "));
+    assert_eq!((own.len(), own.iter().filter(is_dd).count()), (50, 50), "{own:?}");
+    let unseen = value["unseen"].to_string();
+    assert!(!unseen.contains("had ended before they were identified"), "{unseen}");
+    // The command itself may end as soon.
+    let input = format!("if={}", device.node());
+    let words = ["--json", "--", "dd", &input, "of=/dev/null", "bs=4k", "count=1", "iflag=direct"];
+    let value = object(&advise(&words).output().expect("run"));
+    let name = value["processes"][0]["name"].as_str().expect("a name");
+    assert!(value["reads"] == 1 && name.starts_with("dd, process "), "{value}");
+}
+
+#[test]
 fn a_process_without_requests_gets_an_answer() {
     let home = tempfile::tempdir().expect("a directory");
     if Loop::new(home.path()).is_none() {

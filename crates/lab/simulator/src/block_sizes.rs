@@ -21,6 +21,8 @@ const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct BlockSizes {
     name: String,
     sizes: Vec<u32>,
+    /// Maximum bytes of a block that is stored.
+    stored_bytes_max: u32,
 }
 
 impl BlockSizes {
@@ -45,7 +47,12 @@ impl BlockSizes {
     /// that is not smaller compressed has its own.
     pub fn new(name: String, sizes: impl IntoIterator<Item = u32>) -> BlockSizes {
         let sizes = sizes.into_iter().map(|size| size.clamp(BYTES_MIN, BLOCK_BYTES as u32));
-        BlockSizes { name, sizes: sizes.collect() }
+        BlockSizes { name, sizes: sizes.collect(), stored_bytes_max: STORED_BYTES_MAX }
+    }
+
+    /// Returns the same sizes with another limit of stored blocks, in bytes.
+    pub fn with_stored_bytes_max(self, stored_bytes_max: u32) -> BlockSizes {
+        BlockSizes { stored_bytes_max, ..self }
     }
 
     /// Returns the name: the ratio, or the origin of the sample.
@@ -61,7 +68,7 @@ impl BlockSizes {
 
     /// Returns the share of blocks that are small enough to be stored.
     pub fn stored_share(&self) -> f64 {
-        let stored = self.sizes.iter().filter(|size| **size <= STORED_BYTES_MAX).count();
+        let stored = self.sizes.iter().filter(|size| **size <= self.stored_bytes_max).count();
         stored as f64 / self.sizes.len().max(1) as f64
     }
 
@@ -69,7 +76,7 @@ impl BlockSizes {
     pub fn of(&self, hash: Hash) -> Option<u32> {
         let mixed = u128::from(hash.bits().wrapping_mul(MIX));
         let size = self.sizes[((mixed * self.sizes.len() as u128) >> 64) as usize];
-        (size <= STORED_BYTES_MAX).then_some(size)
+        (size <= self.stored_bytes_max).then_some(size)
     }
 }
 

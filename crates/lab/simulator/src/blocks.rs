@@ -7,7 +7,7 @@ use trace::{Access, Devices, Direction};
 pub const BLOCK_BYTES: u64 = 4096;
 const BLOCK_SHIFT: u32 = BLOCK_BYTES.trailing_zeros();
 /// Bits of a block's number: `trace::END_MAX` in blocks. The device is in the bits above.
-pub(crate) const NUMBER_BITS: u32 = 48;
+pub const NUMBER_BITS: u32 = 48;
 
 const _: () = assert!(trace::END_MAX >> BLOCK_SHIFT == 1 << NUMBER_BITS);
 const _: () = assert!(trace::DEVICES_MAX as u64 <= 1 << (64 - NUMBER_BITS));

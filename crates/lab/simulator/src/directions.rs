@@ -1,11 +1,16 @@
 //! Caches of one policy and several sizes, with hits of reads and writes apart, and by origin.
 //!
-//! The accesses come one by one, and the caches run on other threads meanwhile.
+//! The accesses come one by one, and the caches run on other threads meanwhile. First accesses miss
+//! with any size, and are counted. Only the other misses are simulated, and each size has a sample
+//! of the blocks that is large enough for it: all sizes together take less time than one with all
+//! blocks. A cache that never fills has no other misses, so its hits are exact.
 
 use crate::blocks::{BLOCK_BYTES, NUMBER_BITS};
 use crate::choice::DEFAULT;
+use crate::hash::OfBlocks;
 use crate::sample::Rate;
 use policy::Simulation;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -15,6 +20,11 @@ use trace::{Access, Direction};
 const CHUNK: usize = 1 << 14;
 /// Maximum number of chunks that wait for a worker.
 const QUEUE: usize = 4;
+/// Number of slots that are enough for a simulated cache: larger ones have a sample of the blocks.
+const SLOTS_ENOUGH: u32 = 1 << 13;
+/// Maximum number of blocks that are remembered, for each slot of the largest cache: first accesses
+/// to more blocks are estimated like other misses.
+const SEEN_PER_SLOT: u64 = 4;
 
 /// Hits of a cache.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -51,6 +61,11 @@ pub struct DirectionCaches {
     workers: Vec<JoinHandle<Vec<Cache>>>,
     /// Accessed blocks by origin.
     accessed: Vec<Accessed>,
+    /// Blocks of the sample that were accessed.
+    seen: HashSet<u64, OfBlocks>,
+    seen_max: u64,
+    /// First accesses to blocks of the sample, by origin.
+    firsts: Vec<Accessed>,
 }
 
 #[derive(Default)]
@@ -65,12 +80,16 @@ struct Chunk {
 struct Origin {
     number: u32,
     is_write: bool,
+    /// Whether the block is accessed for the first time.
+    is_first: bool,
 }
 
 struct Cache {
     memory_bytes: u64,
+    /// The blocks that it has, of all blocks.
+    rate: Rate,
     policy: Simulation,
-    /// Missed blocks by origin.
+    /// Missed blocks by origin, without first accesses.
     misses: Vec<Accessed>,
 }
 
@@ -105,10 +124,14 @@ impl DirectionCaches {
     /// sample of the blocks.
     pub fn new(sizes: &[u64], rate: Rate, threads: usize) -> DirectionCaches {
         let slots = |bytes: u64| u32::try_from(bytes / BLOCK_BYTES).unwrap_or(u32::MAX >> 1);
-        let cache = |bytes: &u64| Cache {
-            memory_bytes: *bytes,
-            policy: Simulation::new(DEFAULT, rate.scaled(slots(*bytes)).max(1)),
-            misses: Vec::new(),
+        let cache = |bytes: &u64| {
+            let rate = rate_of(rate, slots(*bytes));
+            Cache {
+                memory_bytes: *bytes,
+                rate,
+                policy: Simulation::new(DEFAULT, rate.scaled(slots(*bytes)).max(1)),
+                misses: Vec::new(),
+            }
         };
         let count = threads.clamp(1, sizes.len().max(1));
         let mut parts: Vec<Vec<Cache>> = (0..count).map(|_| Vec::new()).collect();
@@ -121,8 +144,17 @@ impl DirectionCaches {
             senders.push(sender);
             workers.push(std::thread::spawn(move || work(part, &receiver)));
         }
-        let (chunk, accessed) = (Chunk::default(), Vec::new());
-        DirectionCaches { rate, chunk, senders, workers, accessed }
+        let largest = sizes.iter().max().map_or(0, |bytes| rate.scaled(slots(*bytes)));
+        DirectionCaches {
+            rate,
+            chunk: Chunk::default(),
+            senders,
+            workers,
+            accessed: Vec::new(),
+            seen: HashSet::default(),
+            seen_max: u64::from(largest.max(SLOTS_ENOUGH)) * SEEN_PER_SLOT,
+            firsts: Vec::new(),
+        }
     }
 
     /// Accesses the blocks of a request; others than reads and writes touch none.
@@ -136,7 +168,8 @@ impl DirectionCaches {
         if access.bytes == 0 || access.direction == Direction::Other {
             return;
         }
-        let origin = Origin { number: origin, is_write: access.direction == Direction::Write };
+        let is_write = access.direction == Direction::Write;
+        let mut origin = Origin { number: origin, is_write, is_first: false };
         let first = access.first_byte / BLOCK_BYTES;
         let last = (access.first_byte + access.bytes - 1) / BLOCK_BYTES;
         let blocks = last - first + 1;
@@ -145,6 +178,11 @@ impl DirectionCaches {
         let device = u64::from(access.device) << NUMBER_BITS;
         for block in (first..=last).map(|block| device | block) {
             if self.rate.takes(block) {
+                let has_room = (self.seen.len() as u64) < self.seen_max;
+                origin.is_first = has_room && self.seen.insert(block);
+                if origin.is_first {
+                    Accessed::count(&mut self.firsts, origin, 1, block_ns);
+                }
                 self.chunk.blocks.push(block);
                 self.chunk.origins.push(origin);
                 self.chunk.times_ns.push(block_ns);
@@ -171,14 +209,7 @@ impl DirectionCaches {
         self.send();
         drop(std::mem::take(&mut self.senders));
         let (rate, accessed) = (self.rate, self.accessed);
-        let hits = |all: &Accessed, misses: &Accessed| {
-            let left = |all: u64, misses| all.saturating_sub(rate.extrapolated(misses));
-            Accessed {
-                read_blocks: left(all.read_blocks, misses.read_blocks),
-                write_blocks: left(all.write_blocks, misses.write_blocks),
-                read_ns: left(all.read_ns, misses.read_ns),
-            }
-        };
+        self.firsts.resize(accessed.len(), Accessed::default());
         let mut found = Vec::new();
         for worker in self.workers {
             let caches = match worker.join() {
@@ -186,15 +217,33 @@ impl DirectionCaches {
                 Err(panic) => std::panic::resume_unwind(panic),
             };
             found.extend(caches.into_iter().map(|mut cache| {
-                let all = hits(&Accessed::sum(&accessed), &Accessed::sum(&cache.misses));
                 cache.misses.resize(accessed.len(), Accessed::default());
-                let origins = accessed.iter().zip(&cache.misses);
+                let hits = |all: &Accessed, firsts: &Accessed, misses: &Accessed| {
+                    let left = |all: u64, firsts, misses| {
+                        let missed = rate.extrapolated(firsts) + cache.rate.extrapolated(misses);
+                        all.saturating_sub(missed)
+                    };
+                    Accessed {
+                        read_blocks: left(all.read_blocks, firsts.read_blocks, misses.read_blocks),
+                        write_blocks: left(
+                            all.write_blocks,
+                            firsts.write_blocks,
+                            misses.write_blocks,
+                        ),
+                        read_ns: left(all.read_ns, firsts.read_ns, misses.read_ns),
+                    }
+                };
+                let sums = [&accessed, &self.firsts, &cache.misses].map(Accessed::sum);
+                let all = hits(&sums[0], &sums[1], &sums[2]);
+                let origins = accessed.iter().zip(&self.firsts).zip(&cache.misses);
                 Hits {
                     memory_bytes: cache.memory_bytes,
                     read_blocks: all.read_blocks,
                     write_blocks: all.write_blocks,
                     read_ns: all.read_ns,
-                    origins: origins.map(|(all, misses)| hits(all, misses)).collect(),
+                    origins: origins
+                        .map(|((all, firsts), misses)| hits(all, firsts, misses))
+                        .collect(),
                 }
             }));
         }
@@ -203,12 +252,23 @@ impl DirectionCaches {
     }
 }
 
+/// Returns the share of all blocks for a cache of this many slots: that of the sample, or as much
+/// less as leaves slots enough.
+fn rate_of(sample: Rate, slots: u32) -> Rate {
+    let mut rate = sample;
+    while rate.scaled(slots) >= SLOTS_ENOUGH * 2 {
+        rate = Rate::new(rate.share() / 2.0).unwrap_or(rate);
+    }
+    rate
+}
+
 fn work(mut caches: Vec<Cache>, chunks: &Receiver<Arc<Chunk>>) -> Vec<Cache> {
     for chunk in chunks {
         for cache in &mut caches {
             let facts = chunk.origins.iter().zip(&chunk.times_ns);
             for (block, (origin, ns)) in chunk.blocks.iter().zip(facts) {
-                if !cache.policy.read(*block) {
+                let is_miss = cache.rate.takes(*block) && !cache.policy.read(*block);
+                if is_miss && !origin.is_first {
                     Accessed::count(&mut cache.misses, *origin, 1, *ns);
                 }
             }
@@ -266,6 +326,30 @@ mod tests {
         assert_eq!(accessed, [counts(2, 0), counts(0, 0), counts(1, 1)]);
         assert_eq!(hits[0].origins, [counts(1, 0), counts(0, 0), counts(0, 1)]);
         assert_eq!((hits[0].read_blocks, hits[0].write_blocks, hits[0].read_ns), (1, 1, 70));
+    }
+
+    #[test]
+    fn larger_sizes_are_sampled_and_near_the_whole() {
+        let blocks = u64::from(SLOTS_ENOUGH) * 8;
+        let (bytes, slots) = (blocks / 2 * BLOCK_BYTES, (blocks / 2) as u32);
+        assert_eq!(rate_of(Rate::ALL, SLOTS_ENOUGH), Rate::ALL);
+        assert_eq!(rate_of(Rate::ALL, slots).share(), 0.25);
+        let mut caches = DirectionCaches::new(&[bytes, blocks * 2 * BLOCK_BYTES], Rate::ALL, 2);
+        let mut whole = Simulation::new(DEFAULT, slots);
+        let (mut random, mut hits, all) = (Random::new(4), 0, 500_000);
+        let mut seen = HashSet::new();
+        for _ in 0..all {
+            let part = random.below(1 << 32) as f64 / (1u64 << 32) as f64;
+            let block = (blocks as f64 * part * part) as u64;
+            caches.access(&access(Direction::Read, block));
+            hits += u64::from(whole.read(block));
+            seen.insert(block);
+        }
+        let (found, _) = caches.end();
+        let difference = found[0].read_blocks as f64 / hits as f64 - 1.0;
+        assert!(difference.abs() < 0.01, "{difference}");
+        // A cache with room for all blocks is exact.
+        assert_eq!(found[1].read_blocks, all - seen.len() as u64);
     }
 
     #[test]

@@ -9,13 +9,13 @@ pub(crate) fn mixed(number: u64) -> u64 {
     Hash::of(number).bits()
 }
 
-/// For maps whose keys are blocks.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct OfBlocks;
+/// Hashes keys that are blocks, for maps of them.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct OfBlocks;
 
 /// See [`OfBlocks`].
-#[derive(Default)]
-pub(crate) struct BlockHasher(u64);
+#[derive(Default, Debug)]
+pub struct BlockHasher(u64);
 
 impl BuildHasher for OfBlocks {
     type Hasher = BlockHasher;

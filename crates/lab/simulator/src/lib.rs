@@ -41,13 +41,14 @@ mod spool;
 mod trace_file;
 
 pub use block_sizes::{BlockSizes, STORED_BYTES_MAX};
-pub use blocks::BLOCK_BYTES;
+pub use blocks::{BLOCK_BYTES, NUMBER_BITS};
 pub use choice::{Choice, DEFAULT, What};
 pub use directions::{Accessed, DirectionCaches, Hits};
 pub use each_access::each_access;
 pub use error::Error;
 pub use film::{FilmLoad, Part};
 pub use footprint::{Counted, Footprint};
+pub use hash::OfBlocks;
 pub use lru::Lru;
 pub use map_file::{class_name, read_hints};
 pub use memory::Memory;

@@ -62,12 +62,12 @@ impl Rate {
 
     /// Whether a block is in the sample.
     #[inline]
-    pub(crate) fn takes(self, block: u64) -> bool {
+    pub fn takes(self, block: u64) -> bool {
         self.is_all() || hash_of(block) < self.threshold
     }
 
     /// Returns the number in all blocks that this number in the sample represents.
-    pub(crate) fn extrapolated(self, number: u64) -> u64 {
+    pub fn extrapolated(self, number: u64) -> u64 {
         (number as f64 / self.share).round() as u64
     }
 

@@ -10,6 +10,7 @@
 //!   a file of any format --pieces--> Reader::feed --accesses--> simulator, traces
 //!   lines of tracefs --> BlockEvent --> traces::Matcher
 //!   pages of tracefs --> RingPages --> RingEvent --> BlockEvent
+//!                               \--> TaskEvent
 //!   accesses --> text::Csv, text::FioLog --> a file
 //! ```
 //!
@@ -36,7 +37,9 @@ mod parse;
 mod processes;
 mod reader;
 pub mod recording;
+mod ring_fields;
 mod ring_pages;
+mod ring_tasks;
 pub mod text;
 mod trace;
 mod tracefs;
@@ -50,7 +53,8 @@ pub use format::Format;
 pub use malformed::Malformed;
 pub use processes::{PROCESSES_MAX, Processes};
 pub use reader::{LINE_MAX, Notes, Reader};
-pub use ring_pages::{RingEvent, RingPages};
+pub use ring_pages::{RingEvent, RingPages, RingRecord};
+pub use ring_tasks::{TaskChange, TaskEvent};
 pub use trace::Trace;
 pub use tracefs::{BlockEvent, Step};
 pub use window::{WINDOW, Window};

@@ -19,11 +19,11 @@
 use crate::access::Marks;
 use crate::event::Operation;
 use crate::formats::blkparse;
+use crate::ring_fields::{Field, NAME_BYTES, id, name_of, plain, thread};
+use crate::ring_tasks::{TaskEvent, TaskLayouts};
 use crate::tracefs::{BlockEvent, Step, operation};
 use alloc::vec::Vec;
 
-/// Bytes of a process's name.
-const NAME_BYTES: usize = 16;
 const PAGE_HEADER_BYTES: usize = 16;
 /// Bits of the number of committed bytes; the others are flags.
 const COMMITTED: u64 = (1 << 27) - 1;
@@ -73,42 +73,25 @@ impl RingEvent {
 
     /// Returns the name of its process; of completions, none.
     pub fn process(&self) -> &[u8] {
-        let end = self.name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
-        &self.name[..end]
+        plain(&self.name)
     }
 }
 
-/// The place of a field in an event.
-#[derive(Clone, Copy, Debug)]
-struct Field {
-    offset: usize,
-    bytes: usize,
+/// An event of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RingRecord {
+    /// A step of a request.
+    Block(RingEvent),
+    /// A thread that starts, or that has another name.
+    Task(TaskEvent),
 }
 
-impl Field {
-    /// Finds a field in the text of a `format` file.
-    fn of(format: &str, name: &str) -> Option<Field> {
-        let declared = |line: &&str| {
-            let declaration = line.trim().strip_prefix("field:").and_then(|it| it.split_once(';'));
-            let words = declaration.map(|(declaration, _)| declaration);
-            let last = words.and_then(|it| it.rsplit([' ', '*']).next());
-            last.is_some_and(|last| last.split('[').next() == Some(name))
-        };
-        let line = format.lines().find(declared)?;
-        let number = |key: &str| line.split_once(key)?.1.split(';').next()?.trim().parse().ok();
-        Some(Field { offset: number("offset:")?, bytes: number("size:")? })
-    }
-
-    fn get<'a>(&self, event: &'a [u8]) -> Option<&'a [u8]> {
-        event.get(self.offset..self.offset.checked_add(self.bytes)?)
-    }
-
-    fn number(&self, event: &[u8]) -> Option<u64> {
-        let bytes = self.get(event)?;
-        match bytes.len() {
-            4 => Some(u32::from_ne_bytes(bytes.try_into().ok()?).into()),
-            8 => Some(u64::from_ne_bytes(bytes.try_into().ok()?)),
-            _ => None,
+impl RingRecord {
+    /// Returns the time by the clock of the trace, in nanoseconds.
+    pub fn time_ns(&self) -> u64 {
+        match self {
+            RingRecord::Block(event) => event.time_ns,
+            RingRecord::Task(event) => event.time_ns,
         }
     }
 }
@@ -130,11 +113,10 @@ struct Layout {
 
 impl Layout {
     fn of(step: Step, format: &str) -> Option<Layout> {
-        let id = format.lines().find_map(|line| line.strip_prefix("ID:"))?;
         let field = |name| Field::of(format, name);
         Some(Layout {
             step,
-            id: id.trim().parse().ok()?,
+            id: id(format)?,
             device: field("dev")?,
             first: field("sector")?,
             sectors: field("nr_sector")?,
@@ -152,19 +134,17 @@ impl Layout {
         let operation = operation(letters, sectors);
         // A flush has no sector; the kernel then stores 0 or the largest number.
         let is_flush = operation == Some(Operation::Flush);
-        let mut name = [0; NAME_BYTES];
-        if let Some(field) = self.name {
-            let from = field.get(bytes)?;
-            let count = from.len().min(NAME_BYTES);
-            name[..count].copy_from_slice(&from[..count]);
-        }
+        let name = match self.name {
+            Some(field) => name_of(field.get(bytes)?),
+            None => [0; NAME_BYTES],
+        };
         let error = match self.error {
             Some(field) => (field.number(bytes)? as u32).cast_signed(),
             None => 0,
         };
         Some(RingEvent {
             time_ns,
-            thread: u32::from_ne_bytes(bytes.get(4..8)?.try_into().ok()?),
+            thread: thread(bytes)?,
             device: self.device.number(bytes)? as u32,
             first: if is_flush { 0 } else { self.first.number(bytes)? },
             sectors,
@@ -181,6 +161,7 @@ impl Layout {
 #[derive(Clone, Debug)]
 pub struct RingPages {
     layouts: Vec<Layout>,
+    tasks: Option<TaskLayouts>,
 }
 
 impl RingPages {
@@ -190,19 +171,25 @@ impl RingPages {
         header: &str,
         formats: impl IntoIterator<Item = (Step, &'a str)>,
     ) -> Option<RingPages> {
-        let is_known = |name, offset, bytes| {
-            Field::of(header, name).is_some_and(|it| it.offset == offset && it.bytes == bytes)
-        };
-        let is_data = Field::of(header, "data").is_some_and(|it| it.offset == PAGE_HEADER_BYTES);
+        let is_known =
+            |name, offset, bytes| Field::of(header, name).is_some_and(|it| it.is_at(offset, bytes));
+        let is_data = Field::of(header, "data").is_some_and(|it| it.offset() == PAGE_HEADER_BYTES);
         if !(is_known("timestamp", 0, 8) && is_known("commit", 8, 8) && is_data) {
             return None;
         }
         let layouts = formats.into_iter().map(|(step, format)| Layout::of(step, format));
-        Some(RingPages { layouts: layouts.collect::<Option<_>>()? })
+        Some(RingPages { layouts: layouts.collect::<Option<_>>()?, tasks: None })
+    }
+
+    /// Also reads events of threads, by the texts of the `format` files of the tracepoints
+    /// `task_newtask` and `task_rename`. Returns false if they have another layout.
+    pub fn read_tasks(&mut self, started: &str, renamed: &str) -> bool {
+        self.tasks = TaskLayouts::of(started, renamed);
+        self.tasks.is_some()
     }
 
     /// Passes on the events of a page. Returns the number of entries that could not be read.
-    pub fn read(&self, page: &[u8], mut take: impl FnMut(RingEvent)) -> u64 {
+    pub fn read(&self, page: &[u8], mut take: impl FnMut(RingRecord)) -> u64 {
         let word = |at: usize| {
             let bytes = page.get(at..at.checked_add(4)?)?;
             Some(u32::from_ne_bytes(bytes.try_into().ok()?))
@@ -241,7 +228,7 @@ impl RingPages {
             };
             if let Some(data) = data {
                 match page.get(data..after).map(|bytes| self.event(time_ns, bytes)) {
-                    Some(Known::Event(event)) => take(event),
+                    Some(Known::Event(record)) => take(record),
                     Some(Known::Other) => {}
                     Some(Known::Damaged) | None => unreadable += 1,
                 }
@@ -254,15 +241,19 @@ impl RingPages {
     fn event(&self, time_ns: u64, bytes: &[u8]) -> Known {
         let Some(id) = bytes.first_chunk::<2>() else { return Known::Damaged };
         let id = u16::from_ne_bytes(*id);
-        match self.layouts.iter().find(|layout| layout.id == id) {
-            Some(layout) => layout.event(time_ns, bytes).map_or(Known::Damaged, Known::Event),
-            None => Known::Other,
-        }
+        let record = match self.layouts.iter().find(|layout| layout.id == id) {
+            Some(layout) => layout.event(time_ns, bytes).map(RingRecord::Block),
+            None => match self.tasks.as_ref().and_then(|tasks| tasks.event(id, time_ns, bytes)) {
+                Some(event) => event.map(RingRecord::Task),
+                None => return Known::Other,
+            },
+        };
+        record.map_or(Known::Damaged, Known::Event)
     }
 }
 
 enum Known {
-    Event(RingEvent),
+    Event(RingRecord),
     /// An event of another tracepoint.
     Other,
     Damaged,
@@ -338,7 +329,10 @@ ID: 2107
 
     fn read(page: &[u8]) -> (Vec<RingEvent>, u64) {
         let mut events = Vec::new();
-        let unreadable = pages().read(page, |event| events.push(event));
+        let unreadable = pages().read(page, |record| match record {
+            RingRecord::Block(event) => events.push(event),
+            RingRecord::Task(event) => panic!("{event:?}"),
+        });
         (events, unreadable)
     }
 

@@ -50,6 +50,8 @@ pub struct ProcessGain {
 pub struct DurabilityGain {
     /// Its name on the command line.
     pub name: &'static str,
+    /// Whether a served volume has it at present.
+    pub is_present: bool,
     /// Time of writes and flushes that is saved in the observed time, in nanoseconds.
     pub saved_ns: f64,
     /// The same in a day. None: the observed time is unknown.
@@ -156,6 +158,7 @@ pub(super) fn by_durability(facts: &Facts, latency: &Latency) -> Vec<DurabilityG
     gains
         .map(|(name, saved_ns)| DurabilityGain {
             name,
+            is_present: false,
             saved_ns,
             saved_ns_per_day: per_day(facts, saved_ns),
         })

@@ -69,7 +69,7 @@ impl Gather {
             caches: DirectionCaches::new(sizes, rate, threads),
             streams: Streams::default(),
             times: None,
-            overwrites: Overwrites::default(),
+            overwrites: Overwrites::new(rate),
             origins: Vec::new(),
             has_marks: false,
         }
@@ -200,8 +200,8 @@ impl Gather {
         let is_flushed = facts.flushes.is_some_and(|count| count > 0);
         facts.overwritten_blocks = facts.flushes.map(|_| match (is_flushed, self.has_marks) {
             (false, _) => 0,
-            (true, true) => self.overwrites.waited_blocks,
-            (true, false) => self.overwrites.blocks,
+            (true, true) => self.overwrites.waited_blocks(),
+            (true, false) => self.overwrites.blocks(),
         });
         facts
     }

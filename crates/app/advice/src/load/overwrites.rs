@@ -1,5 +1,6 @@
 //! Writes that a later write replaces before the next flush.
 
+use simulator::{NUMBER_BITS, OfBlocks, Rate};
 use std::collections::HashMap;
 use trace::Access;
 
@@ -9,14 +10,15 @@ const WRITEBACK_NS: u64 = 2_500_000_000;
 const WRITTEN_MAX: usize = 1 << 20;
 const BLOCK_BYTES: u64 = simulator::BLOCK_BYTES;
 
-/// Blocks that were written since the last flush.
-#[derive(Default)]
+/// Blocks of a sample that were written since the last flush.
 pub(super) struct Overwrites {
-    written: HashMap<(u32, u64), Written>,
+    rate: Rate,
+    /// By the number of the block, with the device above it.
+    written: HashMap<u64, Written, OfBlocks>,
     /// Replaced blocks of all writes that count.
-    pub(super) blocks: u64,
+    blocks: u64,
     /// The same of those writes for which a program waited.
-    pub(super) waited_blocks: u64,
+    waited_blocks: u64,
 }
 
 /// The last write of a block.
@@ -29,6 +31,20 @@ struct Written {
 }
 
 impl Overwrites {
+    pub(super) fn new(rate: Rate) -> Overwrites {
+        Overwrites { rate, written: HashMap::default(), blocks: 0, waited_blocks: 0 }
+    }
+
+    /// Returns the number of replaced blocks of all writes that count.
+    pub(super) fn blocks(&self) -> u64 {
+        self.rate.extrapolated(self.blocks)
+    }
+
+    /// Returns the same of those writes for which a program waited.
+    pub(super) fn waited_blocks(&self) -> u64 {
+        self.rate.extrapolated(self.waited_blocks)
+    }
+
     pub(super) fn write(&mut self, access: &Access, counts: bool, is_waited: bool) {
         if access.bytes == 0 {
             return;
@@ -37,9 +53,11 @@ impl Overwrites {
             self.written.clear();
         }
         let written = Written { time_ns: access.time_ns, counts, is_waited };
+        let device = u64::from(access.device) << NUMBER_BITS;
         let last = (access.first_byte + access.bytes - 1) / BLOCK_BYTES;
-        for block in access.first_byte / BLOCK_BYTES..=last {
-            let before = self.written.insert((access.device, block), written);
+        let blocks = (access.first_byte / BLOCK_BYTES..=last).map(|block| device | block);
+        for block in blocks.filter(|block| self.rate.takes(*block)) {
+            let before = self.written.insert(block, written);
             let is_soon = |it: &Written| {
                 access.time_ns.saturating_sub(it.time_ns) < WRITEBACK_NS && it.counts
             };

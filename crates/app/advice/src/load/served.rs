@@ -1,11 +1,11 @@
 //! Advice on a served volume, from its own statistics: no recording is needed.
 
 use super::facts::{Facts, Latency, Mean, Premises, Source};
-use super::gains::{DAY_NS, SizeGain};
+use super::gains::{DAY_NS, DurabilityGain, HIT_NS, SizeGain, per_day};
 use super::machine::Machine;
 use super::verdict::{Advice, ENOUGH, PER_DAY_NS_MIN, advise};
 use super::words::span;
-use block::Size;
+use block::{Durability, Size};
 use daemon::control::statistics::{Curve, Statistics};
 use report::words::time;
 
@@ -22,17 +22,55 @@ pub fn advise_volume(
         latency.source = Source::Assumed;
     }
     let premises = Premises { latency, machine, backing: String::new(), refaults: None };
-    let advice = match (&stats.curve, stats.has_cache()) {
+    let mut advice = match (&stats.curve, stats.has_cache()) {
         (_, false) => without_cache(&facts, &premises),
         (None, true) => too_early(),
         (Some(curve), true) => by_curve(stats, curve, &premises, command),
     };
+    if stats.has_cache() {
+        advice.durabilities = by_durability(stats, &facts, &premises.latency);
+        advice.unseen.push(WRITES.to_owned());
+    }
     (facts, premises, advice)
+}
+
+/// How the gain by durability is estimated.
+const WRITES: &str = "Writes and flushes are counted since the daemon has served the volume. With \
+                      --durability flush, only the writes count that the disk was spared; with \
+                      ordered, each write counts as a request of the present writeback, and each \
+                      flush as long as a client, or the commit of an epoch, takes at present.";
+
+/// Returns the gains of writes by the meaning of a flush, from the volume's counters.
+fn by_durability(stats: &Statistics, facts: &Facts, latency: &Latency) -> Vec<DurabilityGain> {
+    let (counters, runs) = (&stats.counters, &stats.latencies.run_ns);
+    // Replaced blocks cost at least their share of a long writeback request.
+    let block_ns = runs.sum() as f64 / counters.blocks_written.max(1) as f64;
+    let flush = counters.blocks_saved as f64 * block_ns;
+    let waits = |count: u64, ns: f64| count as f64 * (ns - HIT_NS).max(0.0);
+    let ordered = match counters.flushes {
+        0 => 0.0,
+        flushes => waits(counters.changes, latency.write_ns) + waits(flushes, latency.flush_ns),
+    };
+    let gains = [(Durability::Flush, flush), (Durability::Ordered, ordered)];
+    let gain = |(durability, saved_ns): (Durability, f64)| DurabilityGain {
+        name: durability.word(),
+        is_present: stats.durability == Some(durability),
+        saved_ns,
+        saved_ns_per_day: per_day(facts, saved_ns),
+    };
+    gains.map(gain).into()
 }
 
 fn facts(stats: &Statistics) -> Facts {
     let counters = &stats.counters;
-    let backing = &stats.backing;
+    let (backing, latencies) = (&stats.backing, &stats.latencies);
+    // An older daemon does not report it.
+    let duration_ns = (stats.served_ns > 0).then_some(stats.served_ns);
+    // With `ordered`, a client waits for no commit.
+    let flush = match stats.durability {
+        Some(Durability::Ordered) => &latencies.write_out_ns,
+        _ => &latencies.flush_ns,
+    };
     let times = |count, mean_ns: u64| Mean {
         count: if mean_ns > 0 { count } else { 0 },
         sum_ns: count * mean_ns,
@@ -42,6 +80,7 @@ fn facts(stats: &Statistics) -> Facts {
             reads: backing.reads,
             writes: backing.changes,
             flushes: Some(backing.flushes),
+            duration_ns,
             read_bytes: kinds.read_bytes,
             write_bytes: kinds.write_bytes,
             read_times: times(backing.reads, backing.read_mean_ns),
@@ -53,8 +92,12 @@ fn facts(stats: &Statistics) -> Facts {
             reads: counters.read_hits + counters.read_misses + counters.read_joins,
             writes: counters.changes,
             flushes: Some(counters.flushes),
-            duration_ns: stats.curve.as_ref().map(|curve| curve.window_ns),
+            duration_ns,
+            write_bytes: counters.asked_write_bytes,
             read_times: times(counters.read_misses, backing.read_mean_ns),
+            write_times: times(latencies.run_ns.count(), latencies.run_ns.mean()),
+            flush_times: times(flush.count(), flush.mean()),
+            overwritten_blocks: Some(counters.blocks_saved),
             ..Facts::default()
         },
     }
@@ -63,8 +106,6 @@ fn facts(stats: &Statistics) -> Facts {
 /// Returns the upper bound of counters.
 fn without_cache(facts: &Facts, premises: &Premises) -> Advice {
     let mut advice = advise(facts, premises);
-    // The means of a volume without a cache have no hits to compare.
-    advice.durabilities.clear();
     advice.unseen.retain(|it| !it.starts_with("The trace has no times"));
     if !advice.leaves_it {
         advice.reason = "It has no cache, and counters show no addresses: record it ('overdrive \
@@ -173,8 +214,8 @@ fn unseen(curve: &Curve) -> Vec<String> {
     let mut unseen = vec![
         "The curve is a simulation of a sample of the blocks; earlier accesses have less weight."
             .to_owned(),
-        "Only the time of reads counts. 'overdrive volume stats' shows the writes that the disk \
-         was spared."
+        "The time that a size saves is that of reads. 'overdrive volume stats' shows the writes \
+         that the disk was spared."
             .to_owned(),
         "Processes are not distinguished, and hits of the page cache above the volume do not reach \
          it."
@@ -190,6 +231,7 @@ fn unseen(curve: &Curve) -> Vec<String> {
 mod tests {
     use super::*;
     use daemon::control::statistics::Point;
+    use histogram::Histogram;
 
     const MIB: u64 = 1 << 20;
 
@@ -236,6 +278,52 @@ mod tests {
         assert_eq!(more.recommendation.as_deref(), Some("memory 512"));
         let less = advised(&stats([0.5, 0.49, 0.48]), None);
         assert!(less.verdict.starts_with("less is enough: 128 MiB "), "{}", less.verdict);
+    }
+
+    #[test]
+    fn flushes_have_a_rate_and_each_durability_has_its_gain() {
+        let mut stats = stats([0.9, 0.5, 0.48]);
+        stats.served_ns = 50_000_000_000;
+        stats.durability = Some(Durability::Flush);
+        let counters = &mut stats.counters;
+        (counters.changes, counters.flushes) = (2000, 100);
+        (counters.blocks_saved, counters.blocks_written) = (300, 1600);
+        let record = |ns: &[u64]| {
+            let histogram = Histogram::new();
+            ns.iter().for_each(|ns| histogram.record(*ns));
+            histogram.snapshot()
+        };
+        // 200 requests of 8 blocks; a client waits 4 ms for a flush, a commit takes 6 ms.
+        stats.latencies.run_ns = record(&[800_000; 200]);
+        stats.latencies.flush_ns = record(&[4_000_000; 100]);
+        stats.latencies.write_out_ns = record(&[6_000_000; 100]);
+        let (facts, _, advice) = advise_volume(&stats, None, |_| String::new());
+        assert_eq!((facts.flushes, facts.duration_ns), (Some(100), Some(50_000_000_000)));
+        let gains = |advice: &Advice| {
+            let gains = advice.durabilities.iter();
+            gains.map(|it| (it.name, it.is_present, it.saved_ns)).collect::<Vec<_>>()
+        };
+        let writes_ns = 2000.0 * 790_000.0;
+        let ordered = |flush_ns: f64| writes_ns + 100.0 * (flush_ns - HIT_NS);
+        let expected = [("flush", true, 30e6), ("ordered", false, ordered(4e6))];
+        assert_eq!(gains(&advice), expected);
+        let per_day = advice.durabilities[0].saved_ns_per_day.expect("a day");
+        assert!((per_day / (30e6 * 86_400.0 / 50.0) - 1.0).abs() < 1e-9, "{per_day}");
+        stats.durability = Some(Durability::Ordered);
+        let advice = advised(&stats, None);
+        let expected = [("flush", false, 30e6), ("ordered", true, ordered(6e6))];
+        assert_eq!(gains(&advice), expected);
+        // An older daemon does not report for how long it has counted.
+        stats.served_ns = 0;
+        assert_eq!(advised(&stats, None).durabilities[0].saved_ns_per_day, None);
+        // Also before there is a curve, and without a cache.
+        stats.curve = None;
+        assert_eq!(advised(&stats, None).durabilities.len(), 2);
+        stats.memory_bytes = 0;
+        stats.backing.kinds = Some(daemon::control::statistics::BackingKinds::default());
+        (stats.backing.flushes, stats.served_ns) = (7, 1_000_000_000);
+        let (facts, ..) = advise_volume(&stats, None, |_| String::new());
+        assert_eq!((facts.flushes, facts.duration_ns), (Some(7), Some(1_000_000_000)));
     }
 
     #[test]

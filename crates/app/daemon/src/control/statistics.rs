@@ -23,6 +23,9 @@ pub struct Statistics {
     pub volume: String,
     /// The daemon's own clock, for rates.
     pub now_ns: u64,
+    /// Time for which the daemon has served the volume: counters and histograms are of that time.
+    /// 0: an older daemon does not report it.
+    pub served_ns: u64,
     /// Memory for blocks, in bytes; 0: no cache.
     pub memory_bytes: u64,
     /// How writes are handled.

@@ -23,6 +23,7 @@ pub(crate) fn of(service: &VolumeService) -> Statistics {
         schema: Statistics::SCHEMA.to_owned(),
         volume: service.name.clone(),
         now_ns,
+        served_ns: now_ns.saturating_sub(service.begun_ns),
         memory_bytes: row.memory_bytes,
         write: row.write,
         durability: shared.map(|shared| shared.settings().durability),

@@ -45,6 +45,8 @@ pub(crate) struct VolumeService {
     pub(crate) lane_volume: LaneVolume,
     /// The ring of the home lane.
     pub(crate) ring: Ring,
+    /// Time by the ring's clock at which it was first served by this process.
+    pub(crate) begun_ns: u64,
     /// Its list of hot blocks, if it has one.
     warmth: Option<Rc<Warmth>>,
     /// Its map of files, if it has a cache.
@@ -87,6 +89,7 @@ impl VolumeService {
             address,
             lane_volume,
             ring: ring.clone(),
+            begun_ns: ring.lane().now(),
             warmth,
             mapping,
             ended: Event::new(),

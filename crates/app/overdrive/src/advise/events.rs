@@ -1,13 +1,15 @@
-//! Events of requests to some disks, in the order of their times.
+//! Events of requests to some disks, and of threads, in the order of their times.
 
 use crate::trace::record::tracefs::Instance;
 use stack::{Exit, Failure};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use trace::{RingEvent, RingPages, Step};
+use trace::{RingPages, RingRecord, Step};
 
 /// Maximum size of a page of the kernel's buffer.
 const PAGE_BYTES_MAX: usize = 1 << 16;
+/// The tracepoints of threads.
+const TASKS: [&str; 2] = ["task_newtask", "task_rename"];
 /// Maximum number of pages of a processor that are read at a time.
 const PAGES_MAX: usize = 256;
 
@@ -17,18 +19,20 @@ pub(super) struct Events {
     pages: RingPages,
     page: Vec<u8>,
     /// Events that were read, but may be newer than others that were not.
-    waiting: Vec<RingEvent>,
+    waiting: Vec<RingRecord>,
     unreadable: u64,
+    has_tasks: bool,
     /// Dropped last: the pipes must be closed before it is removed.
     instance: Instance,
 }
 
 impl Events {
-    /// Begins to collect the events of these disks, by their numbers in filters.
+    /// Begins to collect the events of these disks, by their numbers in filters; with
+    /// `with_tasks`, also those of threads that start or are renamed, if the kernel has them.
     ///
     /// # Errors
     /// This user may not, or the kernel has no such events.
-    pub(super) fn open(filter_numbers: &[u64]) -> Result<Events, Failure> {
+    pub(super) fn open(filter_numbers: &[u64], with_tasks: bool) -> Result<Events, Failure> {
         let instance = Instance::open_for(filter_numbers)?;
         let failed = |error: io::Error| Failure::new(Exit::Io, format!("tracefs: {error}"));
         let header = instance.text("events/header_page").map_err(failed)?;
@@ -37,19 +41,25 @@ impl Events {
         let formats = Step::ALL.map(|step| format(step).map(|text| (step, text)));
         let formats = formats.into_iter().collect::<io::Result<Vec<_>>>().map_err(failed)?;
         let known = formats.iter().map(|(step, text)| (*step, text.as_str()));
-        let pages = RingPages::new(&header, known).ok_or_else(|| {
+        let mut pages = RingPages::new(&header, known).ok_or_else(|| {
             Failure::new(Exit::Negative, "tracefs: this kernel's events have an unknown layout")
         })?;
+        let has_tasks = with_tasks && start_tasks(&instance, &mut pages);
         let pipes = instance.raw_pipes().map_err(failed)?;
-        let page = vec![0; PAGE_BYTES_MAX];
-        Ok(Events { pipes, pages, page, waiting: Vec::new(), unreadable: 0, instance })
+        let (page, waiting) = (vec![0; PAGE_BYTES_MAX], Vec::new());
+        Ok(Events { pipes, pages, page, waiting, unreadable: 0, has_tasks, instance })
+    }
+
+    /// Whether events of threads are passed on.
+    pub(super) fn has_tasks(&self) -> bool {
+        self.has_tasks
     }
 
     /// Passes on the events up to now. Returns whether there are more.
     ///
     /// # Errors
     /// The system's errors.
-    pub(super) fn take(&mut self, each: impl FnMut(&RingEvent)) -> io::Result<bool> {
+    pub(super) fn take(&mut self, each: impl FnMut(&RingRecord)) -> io::Result<bool> {
         // A processor's events that are newer than this may follow others' that were not read.
         let now_ns = host::now_ns();
         let (end_ns, is_more) = self.read(now_ns)?;
@@ -61,7 +71,7 @@ impl Events {
     ///
     /// # Errors
     /// The system's errors.
-    pub(super) fn finish(&mut self, mut each: impl FnMut(&RingEvent)) -> io::Result<()> {
+    pub(super) fn finish(&mut self, mut each: impl FnMut(&RingRecord)) -> io::Result<()> {
         self.instance.stop()?;
         while self.take(&mut each)? {}
         self.pass(u64::MAX, each);
@@ -88,9 +98,9 @@ impl Events {
                     Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                     Err(error) => return Err(error),
                 };
-                *unreadable += pages.read(&page[..bytes], |event| {
-                    last_ns = event.time_ns;
-                    waiting.push(event);
+                *unreadable += pages.read(&page[..bytes], |record| {
+                    last_ns = record.time_ns();
+                    waiting.push(record);
                 });
                 count += 1;
             }
@@ -101,9 +111,18 @@ impl Events {
         Ok((end_ns, is_more))
     }
 
-    fn pass(&mut self, end_ns: u64, each: impl FnMut(&RingEvent)) {
-        self.waiting.sort_by_key(|event| event.time_ns);
-        let end = self.waiting.partition_point(|event| event.time_ns <= end_ns);
+    fn pass(&mut self, end_ns: u64, each: impl FnMut(&RingRecord)) {
+        self.waiting.sort_by_key(RingRecord::time_ns);
+        let end = self.waiting.partition_point(|record| record.time_ns() <= end_ns);
         self.waiting.drain(..end).as_slice().iter().for_each(each);
     }
+}
+
+/// Begins to collect the events of threads. Returns false if this kernel has none that are known.
+fn start_tasks(instance: &Instance, pages: &mut RingPages) -> bool {
+    let format = |name: &str| instance.text(&format!("events/task/{name}/format"));
+    let [started, renamed] = TASKS.map(format);
+    let (Ok(started), Ok(renamed)) = (started, renamed) else { return false };
+    let is_on = |name: &str| instance.enable(&format!("events/task/{name}")).is_ok();
+    pages.read_tasks(&started, &renamed) && TASKS.into_iter().all(is_on)
 }

@@ -26,6 +26,7 @@ pub(super) fn object(shown: &Shown) -> Value {
     let durabilities = advice.durabilities.iter().map(|gain| {
         json!({
             "durability": gain.name,
+            "present": gain.is_present,
             "saved_ns": gain.saved_ns,
             "saved_ns_per_day": gain.saved_ns_per_day,
         })

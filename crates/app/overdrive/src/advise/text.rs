@@ -112,7 +112,8 @@ pub(super) fn facts(shown: &Shown) -> Vec<(&'static str, String)> {
             None => format!("writes save {}", time(gain.saved_ns)),
         };
         let bound = if gain.name == "flush" { "at least" } else { "at most" };
-        rows.push((name, format!("{saved} ({bound})")));
+        let present = if gain.is_present { "; the present setting" } else { "" };
+        rows.push((name, format!("{saved} ({bound}){present}")));
     }
     let compression = |(ratio, stored): (f64, f64)| {
         format!("ratio {ratio:.2}; {:.0} % of the blocks become smaller", 100.0 * stored)

@@ -7,17 +7,20 @@ use crate::trace::record::device::Device;
 use advice::load::{Facts, Gather, access_of, sample_of};
 use stack::{Exit, Failure};
 use std::time::Duration;
-use trace::RingEvent;
+use trace::{RingEvent, RingRecord};
 use traces::Matcher;
 
 /// Pause between two reads of the kernel's buffers.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The same while a family is watched: its processes may end soon after their requests.
+/// The same while a family is watched: its end is noticed soon, and its processes may end soon
+/// after their requests.
 const FAMILY_PAUSE: Duration = Duration::from_millis(10);
 /// Time between two looks at the disks.
 const LOOK_NS: u64 = 1_000_000_000;
 /// The kernel's threads that write cached files back; a number follows.
 const WRITEBACK: &[u8] = b"kworker";
+/// A process that has named itself like one of the family.
+const STRANGE: &[u8] = b"(another process)";
 
 /// The load of a disk.
 pub(super) struct Seen {
@@ -72,7 +75,7 @@ impl Watched {
 
     fn put(&mut self, entry: &trace::recording::Entry, sizes: &[u64], is_of_all: bool) {
         for name in self.matcher.processes().iter().skip(self.counts.len()) {
-            self.counts.push(is_of_all || Family::is_label(name));
+            self.counts.push(is_of_all || Family::is_label(name.as_bytes()));
         }
         let process = entry.process.map_or(usize::MAX, |number| number as usize);
         let counts = self.counts.get(process).copied().unwrap_or(is_of_all);
@@ -112,15 +115,18 @@ pub(super) fn watch(
     let is_of_all = family.is_none();
     let mut disks: Vec<Watched> = devices.into_iter().map(Watched::new).collect();
     let begin_ns = host::now_ns();
-    let mut looked_ns = begin_ns;
+    let (mut looked_ns, mut is_look) = (begin_ns, true);
     let until = loop {
-        if let Some(family) = &mut family {
+        // Events name all threads that start later; a look also finds those of lost events.
+        if let Some(family) = family.as_mut().filter(|_| is_look || !events.has_tasks()) {
             family.refresh();
         }
-        let is_more =
-            events.take(|event| feed(event, &mut disks, &mut family, sizes)).map_err(unreadable)?;
+        let is_more = events
+            .take(|record| feed(record, &mut disks, &mut family, sizes))
+            .map_err(unreadable)?;
         let now_ns = host::now_ns();
-        if now_ns - looked_ns >= LOOK_NS {
+        is_look = now_ns - looked_ns >= LOOK_NS;
+        if is_look {
             looked_ns = now_ns;
             // Of a family's disks, others may vanish.
             let mut gone = disks.iter().filter(|disk| is_of_all || disk.gather.is_some());
@@ -137,7 +143,7 @@ pub(super) fn watch(
             break until;
         }
     };
-    events.finish(|event| feed(event, &mut disks, &mut family, sizes)).map_err(unreadable)?;
+    events.finish(|record| feed(record, &mut disks, &mut family, sizes)).map_err(unreadable)?;
     let (lost, duration_ns) = (events.lost(), host::now_ns() - begin_ns);
     let of = |disk: Watched| disk.seen(sizes, is_of_all);
     let mut seen: Vec<Seen> = disks.into_iter().filter_map(of).collect();
@@ -149,7 +155,25 @@ pub(super) fn watch(
     Ok((AllSeen { disks: seen, duration_ns }, Ended { until, ns: duration_ns }))
 }
 
-fn feed(event: &RingEvent, disks: &mut [Watched], family: &mut Option<&mut Family>, sizes: &[u64]) {
+fn feed(
+    record: &RingRecord,
+    disks: &mut [Watched],
+    family: &mut Option<&mut Family>,
+    sizes: &[u64],
+) {
+    match (record, family) {
+        (RingRecord::Block(event), family) => feed_block(event, disks, family, sizes),
+        (RingRecord::Task(event), Some(family)) => family.note(event),
+        (RingRecord::Task(_), None) => {}
+    }
+}
+
+fn feed_block(
+    event: &RingEvent,
+    disks: &mut [Watched],
+    family: &mut Option<&mut Family>,
+    sizes: &[u64],
+) {
     let is_of_all = family.is_none();
     let number = u64::from(event.device);
     // Partitions of a disk share its events.
@@ -160,6 +184,7 @@ fn feed(event: &RingEvent, disks: &mut [Watched], family: &mut Option<&mut Famil
         let label = match own {
             Some(label) => label.as_bytes(),
             None if name.starts_with(WRITEBACK) => WRITEBACK,
+            None if !is_of_all && Family::is_label(name) => STRANGE,
             None => name,
         };
         if let Some(entry) = disk.matcher.feed(&event.event(label)) {

@@ -59,7 +59,7 @@ impl Options<'_> {
 /// The device cannot be watched at all.
 pub(super) fn device(name: &str, options: &Options<'_>) -> Result<Watched, Failure> {
     let mut watch = Watch::new(Stages::new_at_once())?;
-    let opened = disk_below(name).and_then(|disk| Ok((open(&[&disk])?, disk)));
+    let opened = disk_below(name).and_then(|disk| Ok((open(&[&disk], false)?, disk)));
     let (events, disk) = match opened {
         Ok(opened) => opened,
         Err(failure) => {
@@ -95,9 +95,9 @@ fn source() -> String {
     "requests to the device, by tracepoints".to_owned()
 }
 
-fn open(disks: &[&Device]) -> Result<Events, Failure> {
+fn open(disks: &[&Device], with_tasks: bool) -> Result<Events, Failure> {
     let numbers: Vec<u64> = disks.iter().map(|disk| disk.filter_number).collect();
-    Events::open(&numbers)
+    Events::open(&numbers, with_tasks)
 }
 
 fn by_counters(name: &str, facts: Facts, ended: super::limit::Ended, failure: &Failure) -> Watched {
@@ -129,7 +129,7 @@ pub(super) fn process(pid: u32, options: &Options<'_>) -> Result<Watched, Failur
     let directory = format!("/proc/{pid}/cwd");
     let mut watch = Watch::new(Stages::new_at_once())?;
     let disks = all_disks();
-    let events = open(&disks.iter().collect::<Vec<_>>());
+    let events = open(&disks.iter().collect::<Vec<_>>(), true);
     let mut limit = options.limit(Some(DEFAULT_NS), None, &mut watch);
     let watched = family_on(events, disks, &mut family, Path::new(&directory), options, &mut limit);
     watch.finish();
@@ -144,7 +144,7 @@ pub(super) fn command(words: &[OsString], options: &Options<'_>) -> Result<Watch
     let mut watch = Watch::new(Stages::new())?;
     let disks = all_disks();
     // Before the command's first request.
-    let events = open(&disks.iter().collect::<Vec<_>>());
+    let events = open(&disks.iter().collect::<Vec<_>>(), true);
     let mut child = start(words, options.is_json)?;
     let mut family = Family::of(child.id());
     let mut limit = options.limit(None, Some(&mut child), &mut watch);

@@ -15,7 +15,7 @@ use block::Compress;
 use cache::Settings;
 use files::{Goal, Set};
 use held::Held;
-use packing::Codec;
+use packing::{Codec, Encoder};
 use std::path::PathBuf;
 use tools::Alone;
 
@@ -114,6 +114,21 @@ fn show_held(set: &Set, compress: Compress, arguments: &Arguments) -> Result<()>
         }
     }
     Ok(())
+}
+
+/// Returns the bytes of each compressible block of this machine's files with LZ4, also of those
+/// that would not be stored.
+///
+/// # Errors
+/// No set can be made.
+pub(crate) fn sizes_together(mib: usize) -> Result<Vec<u32>> {
+    let (sets, _) = files::sets((mib << 20) / BLOCK)?;
+    let mut encoder = Encoder::new(BLOCK, BLOCK);
+    let size = |block: &files::Block| {
+        let encoded = encoder.encode(Codec::Lz4, block);
+        encoded.map_or(BLOCK, |(_, data)| data.len()) as u32
+    };
+    Ok(Set::together(&sets).blocks.iter().map(size).collect())
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {

@@ -10,6 +10,7 @@ mod families;
 mod gap;
 mod hints;
 mod left_out;
+mod limit;
 mod phases;
 mod scan;
 mod served;
@@ -23,8 +24,8 @@ pub(crate) struct Arguments {
     /// A directory with traces, which may be compressed; other files are ignored.
     #[arg(long, default_value = "../shared/traces")]
     traces: PathBuf,
-    /// Parts to measure: gap, scan, curve, served; families, choices, left-out, compressed and
-    /// hints.
+    /// Parts to measure: gap, scan, curve, served; families, choices, left-out, compressed, limit
+    /// (of a compressed block) and hints.
     #[arg(long, value_delimiter = ',', default_value = "gap,scan,curve,served")]
     parts: Vec<String>,
     /// Number of generated loads of each family, with the seeds from 1.
@@ -33,8 +34,8 @@ pub(crate) struct Arguments {
     /// Number of reads of each generated load.
     #[arg(long, default_value_t = 400_000)]
     reads: usize,
-    /// Only traces and families of these names, for families, choices, left-out and
-    /// compressed.
+    /// Only traces and families of these names, for families, choices, left-out, compressed and
+    /// limit.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
     /// With families: keep the generated loads in this directory, for `overdrive sim`.
@@ -70,10 +71,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if has("compressed") {
         compressed::run(arguments)?;
     }
+    if has("limit") {
+        limit::run(arguments)?;
+    }
     if has("hints") {
         hints::run();
     }
-    let others = ["families", "choices", "left-out", "compressed", "hints"];
+    let others = ["families", "choices", "left-out", "compressed", "limit", "hints"];
     if arguments.parts.iter().all(|part| others.contains(&part.as_str())) {
         return Ok(());
     }
@@ -92,8 +96,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             other if others.contains(&other) => {}
             other => {
                 bail!(
-                    "--parts {other}: gap, scan, curve, served, families, choices, left-out, compressed \
-                     or hints"
+                    "--parts {other}: gap, scan, curve, served, families, choices, left-out, compressed, \
+                     limit or hints"
                 )
             }
         }

@@ -48,8 +48,9 @@ fn memory(group: &Group) -> Option<Finding> {
         Finding::costs(
             format!("memory of {place} is limited to {}, reached {hits} times", Size(bytes)),
             format!(
-                "at each of the {hits} times, allocations waited until pages were reclaimed (measured \
-                 on this machine; the kernel's Documentation/admin-guide/cgroup-v2.rst)"
+                "at each of the {hits} times, the program that needed memory had to free some itself \
+                 first (counted on this machine; direct reclaim in the kernel's \
+                 Documentation/admin-guide/cgroup-v2.rst, memory.events)"
             ),
             format!("as root: echo {} > {place}/{file}, or a smaller --memory", bytes * 2),
         )
@@ -85,8 +86,8 @@ fn io(group: &Group) -> Option<Finding> {
     let device = limits.split_whitespace().next().unwrap_or_default().to_owned();
     let finding = Finding::costs(
         format!("I/O of {place} is limited: {}", limits.replace('\n', "; ")),
-        "misses and writeback are not faster than that; hits do not count (the kernel's \
-         cgroup-v2.rst)",
+        "requests beyond it are delayed: misses and writeback; hits do not count (the kernel's \
+         Documentation/admin-guide/cgroup-v2.rst, io.max)",
         format!(
             "as root: echo \"{device} rbps=max wbps=max riops=max wiops=max\" > {place}/io.max"
         ),

@@ -89,11 +89,27 @@ impl Fake {
     }
 }
 
+/// Words that name the source of an effect.
+const SOURCES: [&str; 10] = [
+    "measured",
+    "counted",
+    "computed",
+    "Documentation/",
+    "installation guide",
+    "closed form",
+    "drive models",
+    "cdrlabs.com",
+    "cryptsetup 2.4.0",
+    "docs/design/measurements.md",
+];
+
 #[track_caller]
 fn one_cost(checks: Vec<Check>, name: &str) -> [String; 3] {
     let mut costly = checks.into_iter().filter(|check| check.state == State::Costly);
     let check = costly.next().expect("something costs");
     assert_eq!((check.name, costly.next()), (name, None));
+    let effect = check.effect.as_deref().expect("an effect");
+    assert!(SOURCES.iter().any(|source| effect.contains(source)), "no source: {effect}");
     [check.found, check.effect.expect("an effect"), check.mend.expect("a mend")]
 }
 
@@ -271,7 +287,7 @@ fn limits_of_control_groups_count_when_they_were_reached() {
     fake.put(&format!("{group}/memory.events"), "low 0\nhigh 7\nmax 0\n");
     let [found, effect, mend] = fake.costs("cgroup limits");
     assert!(found.contains("limited to 1 GiB, reached 7 times"), "{found}");
-    assert!(effect.contains("measured") && mend.contains("echo 2147483648 >"), "{mend}");
+    assert!(effect.contains("counted") && mend.contains("echo 2147483648 >"), "{mend}");
     fake.put(&format!("{group}/memory.events"), "high 0\nmax 0\n");
     let stat = "nr_periods 100\nnr_throttled 25\nthrottled_usec 1500000\n";
     fake.put(&format!("{group}/cpu.stat"), stat);

@@ -66,9 +66,17 @@ impl Instance {
         for step in Step::ALL {
             let event = format!("events/block/{}", step.tracepoint());
             self.set(&format!("{event}/filter"), filter)?;
-            self.set(&format!("{event}/enable"), "1")?;
+            self.enable(&event)?;
         }
         Ok(())
+    }
+
+    /// Collects the events of this tracepoint, too.
+    ///
+    /// # Errors
+    /// The system's errors.
+    pub(crate) fn enable(&self, event: &str) -> io::Result<()> {
+        self.set(&format!("{event}/enable"), "1")
     }
 
     /// Opens the pages of each processor.
