@@ -14,7 +14,7 @@ const SUPERBLOCKS: u32 = 96;
 /// idle work are those of the whole drive.
 fn part(name: &str, flash: &FlashModel) -> Timed {
     let times = u64::from((flash.blocks / SUPERBLOCKS).max(1));
-    // Drives keep some superblocks free whatever their size, and one with its map on the flash more.
+    // Drives keep some superblocks free whatever their size, and more for a map on the flash.
     let with = |kept: u64| {
         let text = format!(
             "like = \"{name}\"\ntitle = \"a part\"\n[capacity]\nuser_bytes = [{}, \"test\"]\n\

@@ -9,8 +9,8 @@
 //! (*switch*); one that ends before copies the rest from the old one (*partial merge*).
 //!
 //! The request that needs the space waits for all of that. The oldest log block is merged in steps,
-//! so that it is empty when the newest is full. A merge that idle time has begun is done in steps as
-//! well: a request waits for a step, and the next merge of a request for the rest.
+//! so that it is empty when the newest is full. A merge that idle time has begun is done in steps
+//! as well: a request waits for a step, and the next merge of a request for the rest.
 
 use super::blocks::{Blocks, Merge};
 use super::state::{BUFFERED, Frontier, NONE, NOWHERE, Victim};
@@ -170,8 +170,8 @@ impl Ftl {
         }
     }
 
-    /// Ends the merge under way, or merges the next logical block with data in the oldest log block;
-    /// frees that log block if there is none. False: there is no closed log block.
+    /// Ends the merge under way, or merges the next logical block with data in the oldest log
+    /// block; frees that log block if there is none. False: there is no closed log block.
     fn merge_next<N: Nand>(&mut self, nand: &mut N) -> bool {
         if self.hybrid().merging.is_none() && !self.begin_merge(nand) {
             return false;
@@ -219,7 +219,7 @@ impl Ftl {
         Merge { block, target: self.open(superblock, false, nand) }
     }
 
-    /// Continues the merge under way, if there is one, for at least `most` slots or to its end.
+    /// Continues the merge under way, if there is one, by units until `most` slots are copied.
     fn continue_merge<N: Nand>(&mut self, most: u32, nand: &mut N) {
         if let Some(mut merge) = self.hybrid().merging.take()
             && !self.fill_block(&mut merge, most, nand)
@@ -239,8 +239,8 @@ impl Ftl {
         }
     }
 
-    /// Copies valid slots of a logical block after those that its new data block already holds, at
-    /// least `most` if there are so many. Returns whether that was all: then the new data block has
+    /// Copies valid slots of a logical block after those that its new data block already holds, by
+    /// units until `most` are copied. Returns whether that was all: then the new data block has
     /// replaced the previous one, which is free.
     fn fill_block<N: Nand>(&mut self, merge: &mut Merge, most: u32, nand: &mut N) -> bool {
         let Merge { block, mut target } = *merge;
@@ -302,8 +302,8 @@ impl Ftl {
         self.valid[superblock] += 1;
     }
 
-    /// Merges about `slots` slots of a logical block in idle time. Done: `idle_free_superblocks` are
-    /// free, or there is no closed log block.
+    /// Merges about `slots` slots of a logical block in idle time. Done: `idle_free_superblocks`
+    /// are free, or there is no closed log block.
     pub(super) fn idle_hybrid<N: Nand>(&mut self, slots: u32, nand: &mut N) -> Idle {
         let is_clean = self.free.len() as u32 >= self.settings.idle_free_superblocks;
         if self.hybrid().merging.is_none() && (is_clean || !self.begin_merge(nand)) {

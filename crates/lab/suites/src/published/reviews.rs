@@ -119,8 +119,8 @@ const AS_SSD_NEW: Test = as_ssd("fresh");
 const AS_SSD_ONCE_NEW: Test = Test { seconds: Some(1), ..AS_SSD_NEW };
 const AS_SSD_ONCE_RESTED: Test = Test { seconds: Some(1), ..as_ssd(RESTED) };
 /// Returns the same test, about a gigabyte in these seconds, after a run before it: the program
-/// deletes its file, which Windows 7 passes on as a TRIM. Of a loaded drive the best of several runs
-/// was published, or a range; that these are runs after such a TRIM is assumed.
+/// deletes its file, which Windows 7 passes on as a TRIM. Of a loaded drive the best of several
+/// runs was published, or a range; that these are runs after such a TRIM is assumed.
 const fn as_ssd_again(seconds: u64) -> Test {
     let prepare = Some("fill,trim,idle:5s");
     let seconds = Some(seconds);
