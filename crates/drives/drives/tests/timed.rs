@@ -394,3 +394,16 @@ fn what_was_trimmed_is_worked_off_behind_the_hosts_commands_and_in_idle_time() {
     let later = rate(&mut timed, trimmed + 10_000_000_000);
     assert!(later < usual + 5_000, "{usual} ns, {later} ns after a TRIM and idle time");
 }
+
+#[test]
+fn a_drive_without_work_is_not_active() {
+    let mut drive = preset("samsung-840-evo-250");
+    let mut now = 0;
+    for request in 0..8_000 {
+        now = drive.submit(now, Op::Write { first: request * 256, count: 256 });
+    }
+    drive.idle(now + 3_600_000_000_000);
+    // A gigabyte is written in two seconds, and folded in some more.
+    let seconds = drive.active_ns() / 1_000_000_000;
+    assert!((4..30).contains(&seconds), "{seconds} s");
+}

@@ -88,6 +88,8 @@ fn a_row_says_where_published_figures_do_not_support_the_model() {
     // Consistency wears its drive itself; only one of these two has figures for that.
     assert_eq!(doubts("consistency", "samsung-850-pro-256", &[("fill", RandomWrites)]), [None]);
     assert!(doubts("consistency", "ocz-vector-256", &[("fill", RandomWrites)])[0].is_some());
+    // Nothing was published of this drive that is among the figures.
+    assert!(doubts("qd1", "ocz-vertex-120-early", &[("fill", RandomWrites)])[0].is_some());
 }
 
 #[test]
@@ -141,6 +143,7 @@ fn a_drive_of_known_power_has_the_energy_of_a_suite() {
         row.map(|joules| joules / (outcome.elapsed_ns as f64 / 1e9))
     };
     let watts = energy("samsung-xp941-256").expect("its power is published");
-    assert!((0.08..5.8).contains(&watts), "{watts} W");
+    // It is idle for most of the time.
+    assert!((0.08..2.9).contains(&watts), "{watts} W");
     assert_eq!(energy("samsung-840-evo-250"), None);
 }

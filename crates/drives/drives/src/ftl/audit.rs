@@ -40,7 +40,9 @@ impl Ftl {
         let held_static = waiting.count()
             - self.folded.map_or(0, |victim| usize::from(self.is_static(victim.superblock)));
         let map = self.settings.map_superblocks(&self.shape) as usize;
-        let accounted = self.free.len() + self.slc_free.len() + open + hands + held_static + map;
+        let merging = self.hybrid.iter().filter(|hybrid| hybrid.merging.is_some()).count();
+        let held = open + hands + held_static + map + merging;
+        let accounted = self.free.len() + self.slc_free.len() + held;
         assert_eq!(barred, accounted, "a superblock was lost");
         self.pages.iter().for_each(super::map_pages::MapPages::audit);
     }

@@ -1,5 +1,6 @@
 //! The state of the blocks of a hybrid mapping.
 
+use super::frontier::Frontier;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,6 +16,8 @@ pub(super) struct Blocks {
     pub(super) logs: VecDeque<u32>,
     /// The logical block of the stream's log block.
     pub(super) stream: u32,
+    /// The merge that idle time has begun and not ended.
+    pub(super) merging: Option<Merge>,
     /// Logical blocks without a data block: each may need a free superblock before one is freed.
     pub(super) bare: u32,
 }
@@ -22,6 +25,14 @@ pub(super) struct Blocks {
 impl Blocks {
     pub(super) fn new(most: u32, blocks: u32) -> Blocks {
         let data = vec![u32::MAX; blocks as usize];
-        Blocks { most, data, logs: VecDeque::new(), stream: u32::MAX, bare: blocks }
+        let (logs, stream, merging) = (VecDeque::new(), u32::MAX, None);
+        Blocks { most, data, logs, stream, merging, bare: blocks }
     }
+}
+
+/// The merge of a logical block, up to a position in its new data block.
+#[derive(Clone, Copy)]
+pub(super) struct Merge {
+    pub(super) block: u32,
+    pub(super) target: Frontier,
 }

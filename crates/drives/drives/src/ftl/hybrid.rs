@@ -9,9 +9,10 @@
 //! (*switch*); one that ends before copies the rest from the old one (*partial merge*).
 //!
 //! The request that needs the space waits for all of that. The oldest log block is merged in steps,
-//! so that it is empty when the newest is full.
+//! so that it is empty when the newest is full. A merge that idle time has begun is done in steps
+//! as well: a request waits for a step, and the next merge of a request for the rest.
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Merge};
 use super::state::{BUFFERED, Frontier, NONE, NOWHERE, Victim};
 use super::{Ftl, Idle, Nand, Purpose, UnitAddress};
 
@@ -91,6 +92,9 @@ impl Ftl {
     }
 
     fn begin_stream<N: Nand>(&mut self, block: u32, nand: &mut N) {
+        if self.hybrid().merging.is_some_and(|merge| merge.block == block) {
+            self.continue_merge(u32::MAX, nand);
+        }
         let superblock = self.take_free(nand);
         self.relocated = self.open(superblock, false, nand);
         self.hybrid().stream = block;
@@ -102,9 +106,15 @@ impl Ftl {
         if self.relocated.end == 0 {
             return;
         }
-        let stream = core::mem::replace(&mut self.relocated, Frontier::CLOSED);
+        let mut merge = self.take_stream();
+        self.fill_block(&mut merge, u32::MAX, nand);
+    }
+
+    /// Turns the stream into a merge of its logical block.
+    fn take_stream(&mut self) -> Merge {
+        let target = core::mem::replace(&mut self.relocated, Frontier::CLOSED);
         let block = core::mem::replace(&mut self.hybrid().stream, NONE);
-        self.fill_block(block, stream, nand);
+        Merge { block, target }
     }
 
     /// Takes a free superblock; leaves those that merges may need before they free one.
@@ -160,9 +170,19 @@ impl Ftl {
         }
     }
 
-    /// Merges the next logical block with data in the oldest log block; frees that log block if
-    /// there is none. False: there is no closed log block.
+    /// Ends the merge under way, or merges the next logical block with data in the oldest log
+    /// block; frees that log block if there is none. False: there is no closed log block.
     fn merge_next<N: Nand>(&mut self, nand: &mut N) -> bool {
+        if self.hybrid().merging.is_none() && !self.begin_merge(nand) {
+            return false;
+        }
+        self.continue_merge(u32::MAX, nand);
+        true
+    }
+
+    /// Begins the merge of the next logical block with data in the oldest log block; frees that log
+    /// block if there is none. False: there is no closed log block.
+    fn begin_merge<N: Nand>(&mut self, nand: &mut N) -> bool {
         let Some(oldest) = self.hybrid().logs.front().copied() else {
             return false;
         };
@@ -179,7 +199,8 @@ impl Ftl {
             let logical = self.owner[physical as usize];
             if logical != NOWHERE && self.flash_location(logical) == physical {
                 self.victim = Some(victim);
-                self.merge(logical / self.superblock_slots, nand);
+                let merge = self.open_merge(logical / self.superblock_slots, nand);
+                self.hybrid().merging = Some(merge);
                 return true;
             }
             victim.next += 1;
@@ -187,6 +208,24 @@ impl Ftl {
         self.hybrid().logs.pop_front();
         self.release(oldest);
         true
+    }
+
+    /// Opens the new data block of a full merge. A logical block with a stream gets the stream's.
+    fn open_merge<N: Nand>(&mut self, block: u32, nand: &mut N) -> Merge {
+        if self.hybrid().stream == block {
+            return self.take_stream();
+        }
+        let superblock = self.free.pop_front().expect("superblocks are kept for merges");
+        Merge { block, target: self.open(superblock, false, nand) }
+    }
+
+    /// Continues the merge under way, if there is one, by units until `most` slots are copied.
+    fn continue_merge<N: Nand>(&mut self, most: u32, nand: &mut N) {
+        if let Some(mut merge) = self.hybrid().merging.take()
+            && !self.fill_block(&mut merge, most, nand)
+        {
+            self.hybrid().merging = Some(merge);
+        }
     }
 
     /// Returns the position on the flash of a slot's newest version there; `NOWHERE` if there is
@@ -200,55 +239,54 @@ impl Ftl {
         }
     }
 
-    /// Merges a logical block fully: copies its valid slots into a new data block.
-    fn merge<N: Nand>(&mut self, block: u32, nand: &mut N) {
-        if self.hybrid().stream == block {
-            return self.end_stream(nand);
-        }
-        let superblock = self.free.pop_front().expect("superblocks are kept for merges");
-        let frontier = self.open(superblock, false, nand);
-        self.fill_block(block, frontier, nand);
-    }
-
-    /// Copies the valid slots of a logical block after those that the frontier already holds, makes
-    /// that its data block, and frees the previous one.
-    fn fill_block<N: Nand>(&mut self, block: u32, mut frontier: Frontier, nand: &mut N) {
+    /// Copies valid slots of a logical block after those that its new data block already holds, by
+    /// units until `most` are copied. Returns whether that was all: then the new data block has
+    /// replaced the previous one, which is free.
+    fn fill_block<N: Nand>(&mut self, merge: &mut Merge, most: u32, nand: &mut N) -> bool {
+        let Merge { block, mut target } = *merge;
         let (slots, unit) = (self.superblock_slots, self.shape.unit_slots);
-        let (base, target) = (block * slots, frontier.superblock * slots);
+        let (base, first) = (block * slots, target.superblock * slots);
         // Slots of a stream that were rewritten since are in the log, and are merged with it.
         let mut reads = Sources::new();
-        while frontier.left() > 0 {
+        let mut moved = 0;
+        while target.left() > 0 && moved < most {
             let mut copied = 0u32;
-            for at in frontier.next..frontier.next + unit {
+            for at in target.next..target.next + unit {
                 let logical = base + at;
                 let physical = if logical < self.shape.logical_slots {
                     self.flash_location(logical)
                 } else {
                     NOWHERE
                 };
-                self.owner[(target + at) as usize] = NOWHERE;
+                self.owner[(first + at) as usize] = NOWHERE;
                 if physical == NOWHERE {
                     continue;
                 }
                 if N::TIMED {
                     reads.add(self.address_of(physical), physical, logical, nand);
                 }
-                self.move_slot(logical, physical, target + at);
+                self.move_slot(logical, physical, first + at);
                 copied += 1;
             }
-            frontier.next += unit;
+            target.next += unit;
+            moved += copied;
             self.counters.relocations += u64::from(copied);
             if copied > 0 {
-                self.report_program(nand, &frontier, false, Purpose::Relocation);
+                self.report_program(nand, &target, false, Purpose::Relocation);
             }
         }
         reads.end(nand);
-        self.close(frontier);
-        let old = core::mem::replace(&mut self.hybrid().data[block as usize], frontier.superblock);
+        merge.target = target;
+        if target.left() > 0 {
+            return false;
+        }
+        self.close(target);
+        let old = core::mem::replace(&mut self.hybrid().data[block as usize], target.superblock);
         match old {
             NONE => self.hybrid().bare -= 1,
             old => self.release(old),
         }
+        true
     }
 
     fn move_slot(&mut self, logical: u32, physical: u32, target: u32) {
@@ -264,12 +302,14 @@ impl Ftl {
         self.valid[superblock] += 1;
     }
 
-    /// Merges one logical block in idle time. Done: `idle_free_superblocks` are free, or there is
-    /// no closed log block.
-    pub(super) fn idle_hybrid<N: Nand>(&mut self, nand: &mut N) -> Idle {
-        if self.free.len() as u32 >= self.settings.idle_free_superblocks || !self.merge_next(nand) {
+    /// Merges about `slots` slots of a logical block in idle time. Done: `idle_free_superblocks`
+    /// are free, or there is no closed log block.
+    pub(super) fn idle_hybrid<N: Nand>(&mut self, slots: u32, nand: &mut N) -> Idle {
+        let is_clean = self.free.len() as u32 >= self.settings.idle_free_superblocks;
+        if self.hybrid().merging.is_none() && (is_clean || !self.begin_merge(nand)) {
             return Idle::Done;
         }
+        self.continue_merge(slots, nand);
         Idle::Cleaned
     }
 }

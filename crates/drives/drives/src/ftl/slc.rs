@@ -129,7 +129,7 @@ impl Ftl {
     /// first, then cleans, each as far as the settings allow.
     pub fn idle_step<N: Nand>(&mut self, slots: u32, nand: &mut N) -> Idle {
         if self.hybrid.is_some() {
-            return self.idle_hybrid(nand);
+            return self.idle_hybrid(slots, nand);
         }
         if self.settings.slc.dynamic_superblocks > 0 {
             if !self.settings.slc.fold_when_idle {

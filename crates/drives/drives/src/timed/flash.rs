@@ -21,6 +21,9 @@ pub(super) struct Flash {
     /// The time when each die has finished the host's reads, which go before programs.
     read_free: Vec<u64>,
     channel_free: Vec<u64>,
+    /// The time when each channel has finished the transfers of the host's reads, which go before
+    /// all others.
+    read_sent: Vec<u64>,
     /// The firmware's, which relocations occupy as commands do.
     pub(super) firmware_free: u64,
     native_free: u64,
@@ -63,6 +66,7 @@ impl Flash {
             die_free: vec![0; dies as usize],
             read_free: vec![0; dies as usize],
             channel_free: vec![0; timing.channels.max(1) as usize],
+            read_sent: vec![0; timing.channels.max(1) as usize],
             firmware_free: 0,
             native_free: 0,
             now: 0,
@@ -83,6 +87,7 @@ impl Flash {
         self.die_free.fill(0);
         self.read_free.fill(0);
         self.channel_free.fill(0);
+        self.read_sent.fill(0);
         (self.firmware_free, self.native_free) = (0, 0);
     }
 
@@ -117,13 +122,27 @@ impl Flash {
         let retries = 1 + u64::from(self.retries(address.superblock, at));
         let duration = u64::from(reads) * read * retries;
         self.die_reads += u64::from(reads) * retries;
-        let waiting = self.die_free[die].saturating_sub(at);
-        let running = if waiting == 0 { 0 } else { (waiting - 1) % program.max(1) + 1 };
+        let running = rest_of_running(self.die_free[die].saturating_sub(at), program);
         let start = (at + running.min(self.timing.suspend_ns)).max(self.read_free[die]);
         self.read_free[die] = start + duration;
         self.occupy(die, at, duration);
-        let sent = self.transfer(die, slots);
+        let sent = self.send(die, slots, at);
         sent.max(start + duration + u64::from(slots) * self.timing.channel_slot_ns)
+    }
+
+    /// Occupies a channel with data for the host; returns the end of the transfer. It goes before
+    /// waiting transfers, but waits for the running one, at most a unit's.
+    #[inline]
+    fn send(&mut self, die: usize, slots: u32, at: u64) -> u64 {
+        let channel = die % self.channel_free.len();
+        let unit = u64::from(self.unit_slots) * self.timing.channel_slot_ns;
+        let duration = u64::from(slots) * self.timing.channel_slot_ns;
+        let free = &mut self.channel_free[channel];
+        let running = rest_of_running(free.saturating_sub(at), unit);
+        *free = (*free).max(at) + duration;
+        let sent = &mut self.read_sent[channel];
+        *sent = (*sent).max(at + running) + duration;
+        *sent
     }
 
     /// Reads and programs map pages; the reads follow one another. Returns when the reads are done.
@@ -196,6 +215,13 @@ impl Flash {
     fn draw(&self) -> u64 {
         Random::nth(self.seed, self.command)
     }
+}
+
+/// Returns the rest of the running operation, if operations of one length have this time left
+/// together.
+#[inline]
+fn rest_of_running(waiting: u64, each: u64) -> u64 {
+    if waiting == 0 { 0 } else { (waiting - 1) % each.max(1) + 1 }
 }
 
 impl Nand for Flash {

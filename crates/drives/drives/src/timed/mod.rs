@@ -456,12 +456,12 @@ impl Timed {
             self.program(time);
         }
         let slots = self.ftl.shape().dies * self.ftl.shape().unit_slots;
-        let mut before = time;
+        let (mut before, mut is_done) = (time, false);
         while time < until_ns {
             self.flash.now = time;
             self.flash.all_end = time;
-            if self.ftl.idle_step(slots, &mut self.flash) == Idle::Done {
-                time = until_ns;
+            is_done = self.ftl.idle_step(slots, &mut self.flash) == Idle::Done;
+            if is_done {
                 break;
             }
             // A step is small, because a host's request waits for the step that has begun.
@@ -471,8 +471,9 @@ impl Timed {
             before = self.flash.all_end;
             time += (worked * 256 / u64::from(self.timing.idle_share_256.max(1))).max(1);
         }
+        // Time without work left is idle.
         self.active += time.min(until_ns) - start;
-        self.background = time;
+        self.background = if is_done { until_ns } else { time };
     }
 
     /// Cuts the power at a time not before the last request's. The buffer is lost; each unit under

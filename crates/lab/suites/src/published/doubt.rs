@@ -48,8 +48,9 @@ fn doubt(figures: &[Figure], class: Class, access: Access) -> Option<String> {
         checked |= figure.worth != Worth::Circular;
     }
     let (kind, state) = (access.name(), class.name());
-    // A new drive's specification is one of the model's values.
-    let is_supported = checked || class == Class::New || access == Access::Reads;
+    // A new drive's specification is one of the model's values, if one was published.
+    let is_new = class == Class::New || access == Access::Reads;
+    let is_supported = checked || is_new && !figures.is_empty();
     (!is_supported).then(|| format!("no published figure of {kind} for this drive when {state}"))
 }
 
