@@ -8,8 +8,7 @@
 //!   layers::Recorder --events--> recording::{header, block} --bytes--> a file
 //!   a file --bytes--> Trace::parse --events--> load::Replay
 //!   a file of any format --pieces--> Reader::feed --accesses--> simulator, traces
-//!   lines of tracefs --> BlockEvent --> traces::Matcher
-//!   pages of tracefs --> RingPages --> RingEvent --> BlockEvent
+//!   pages of tracefs --> RingPages --> RingEvent --> BlockEvent --> traces::Matcher
 //!   accesses --> text::Csv, text::FioLog --> a file
 //! ```
 //!
@@ -25,6 +24,7 @@ extern crate std;
 
 mod access;
 mod ascii;
+mod block_event;
 mod detect;
 mod devices;
 mod event;
@@ -39,10 +39,10 @@ pub mod recording;
 mod ring_pages;
 pub mod text;
 mod trace;
-mod tracefs;
 mod window;
 
 pub use access::{Access, BYTES_MAX, Details, Direction, END_MAX, Marks};
+pub use block_event::{BlockEvent, Step};
 pub use detect::{SAMPLE_BYTES, Undetected};
 pub use devices::{DEVICES_MAX, Devices};
 pub use event::{Event, Operation, WORDS};
@@ -52,5 +52,4 @@ pub use processes::{PROCESSES_MAX, Processes};
 pub use reader::{LINE_MAX, Notes, Reader};
 pub use ring_pages::{RingEvent, RingPages};
 pub use trace::Trace;
-pub use tracefs::{BlockEvent, Step};
 pub use window::{WINDOW, Window};

@@ -17,9 +17,9 @@
 //! format lines.
 
 use crate::access::Marks;
+use crate::block_event::{BlockEvent, Step, operation};
 use crate::event::Operation;
 use crate::formats::blkparse;
-use crate::tracefs::{BlockEvent, Step, operation};
 use alloc::vec::Vec;
 
 /// Bytes of a process's name.
