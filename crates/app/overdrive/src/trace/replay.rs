@@ -7,6 +7,7 @@ use crate::progress::Stages;
 use crate::terminal;
 use crate::watch::Watch;
 use block::{Discard, Limits, Size};
+use host::RealTime;
 use load::{Dependent, Limit, Ordered, Record, Replay, RunOptions};
 use stack::{Exit, Failure};
 use std::process::ExitCode;
@@ -225,8 +226,10 @@ fn replay(options: &Options, rig: &mut TestRig, trace: Trace) -> Result<Record, 
     match options.depth {
         Some(depth) => rig.run_source("replay", Ordered::new(source.untimed()), end, terms(depth)),
         None => {
-            let lead_ns = if rig.time() == "real" { LEAD_NS } else { 0 };
+            let is_real = rig.time() == "real";
+            let lead_ns = if is_real { LEAD_NS } else { 0 };
             let source = Ordered::new(source.after(lead_ns));
+            let _first = is_real.then(RealTime::take);
             let mut record = rig.run_source("replay", source, end, terms(TIMED_DEPTH))?;
             record.start_ns = record.end_ns.min(record.start_ns + lead_ns);
             Ok(record)
