@@ -61,7 +61,7 @@ mod tests {
         };
         assert_eq!(policy(), libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK);
         assert!(RealTime::take().is_none(), "it is not ordinary");
-        let other = std::thread::spawn(move || unsafe { libc::sched_getscheduler(0) });
+        let other = std::thread::spawn(policy);
         assert_eq!(other.join().expect("ended"), libc::SCHED_OTHER);
         drop(taken);
         assert_eq!(policy(), libc::SCHED_OTHER);
