@@ -43,7 +43,11 @@ pub fn read(
             let more = recorded.entries.len().max(CHECKED);
             // The imitation and the blocks of both need about as much again, twice.
             has_memory((3 * more * size_of::<Entry>()) as u64).map_err(Error::Usage)?;
-            recorded.entries.reserve_exact(more);
+            let refused = |_| {
+                let what = "the system refuses the memory for the trace; imitate a part of it";
+                Error::Usage(what.into())
+            };
+            recorded.entries.try_reserve_exact(more).map_err(refused)?;
         }
         recorded.add(access);
         Ok(())

@@ -117,7 +117,9 @@ impl Running {
     ) -> Result<Running, LoadError> {
         source.check(stack.limits())?;
         run_options.check()?;
-        let now = stack.lane().now();
+        // The lane's clock stood still while the source was made and checked, which takes seconds
+        // if it has millions of steps: its first steps would be late.
+        let now = stack.lane().stopwatch_ns();
         let state = State::new(Box::new(source), run_options, now);
         let running = Running { state: Rc::new(RefCell::new(state)), allowed: Rc::default() };
         for _ in 0..run_options.depth_max {

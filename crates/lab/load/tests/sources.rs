@@ -5,6 +5,7 @@ use lane::{Lane, Prices, World};
 use layers::{Delay, DelayShared, Recorder, RecorderShared, Recording};
 use load::{End, Limit, Load, LoadError, Order, Record, Replay, RunOptions, Running, Source, Step};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use trace::recording::{blocks, header};
 use trace::{Event, Operation, Trace};
 
@@ -87,6 +88,37 @@ fn steps_of_any_kind_and_size_are_sent_when_they_are_due() {
         (step.due_ns.expect("due") / 1000, step.operation, at.first, at.count)
     });
     assert_eq!(passed, wanted);
+}
+
+/// A source whose check takes long: the lane's clock stands still, the stopwatch does not.
+struct Checked(List);
+
+impl Source for Checked {
+    fn check(&self, _: &Limits) -> Result<(), LoadError> {
+        STOPWATCH_NS.fetch_add(3_000_000_000, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<Step> {
+        self.0.next()
+    }
+}
+
+static STOPWATCH_NS: AtomicU64 = AtomicU64::new(0);
+
+#[test]
+fn the_time_in_which_a_source_is_checked_does_not_make_its_steps_late() {
+    let mut world = World::timed(Prices::default());
+    let lane = world.lane();
+    lane.set_stopwatch(|| STOPWATCH_NS.load(Ordering::Relaxed));
+    let stack = device(&lane).0;
+    let steps = [step(Some(10), Operation::Read, 0, 8), step(Some(20), Operation::Read, 8, 8)];
+    let running = Running::of(&stack, Checked(List::new(&steps)), RunOptions::depth(2));
+    let running = running.expect("it fits");
+    assert!(world.run_until(|| running.is_done()));
+    let record = running.record();
+    assert_eq!((record.start_ns, record.late_starts), (3_000_000_000, 0));
+    assert_eq!(record.requests(), 2);
 }
 
 #[test]

@@ -13,6 +13,9 @@ use trace::{Access, Devices, Format, Notes, Processes, Reader, SAMPLE_BYTES, Und
 
 /// Bytes that are decompressed at a time.
 const PIECE_BYTES: usize = 1 << 17;
+/// Maximum number of decompressed bytes without a request: 64 MiB. Kilobytes of compressed data
+/// can be gigabytes of empty lines or blocks.
+const QUIET_BYTES_MAX: u64 = 64 << 20;
 
 /// A trace in a file.
 pub struct TraceFile {
@@ -31,6 +34,8 @@ pub struct TraceFile {
     padding: Rc<Cell<u64>>,
     /// The compressed data ends early, which is no error for a recording.
     is_truncated: bool,
+    /// Bytes that were parsed since the last request.
+    quiet_bytes: u64,
     /// Notes on the trace; set at the end of the file.
     pub notes: Option<Notes>,
 }
@@ -103,6 +108,7 @@ impl TraceFile {
             sample: Vec::new(),
             padding,
             is_truncated: false,
+            quiet_bytes: 0,
             notes: None,
         };
         file.format = match format {
@@ -200,6 +206,7 @@ impl TraceFile {
             return Ok(false);
         }
         let sample = std::mem::take(&mut self.sample);
+        let mut bytes = sample.len();
         let fed = if sample.is_empty() {
             match self.read_piece()? {
                 0 => self.reader.finish(into).map(|notes| {
@@ -207,7 +214,10 @@ impl TraceFile {
                     let is_cut = notes.is_cut || self.is_truncated;
                     self.notes = Some(Notes { padding_bytes, is_cut, ..notes });
                 }),
-                count => self.reader.feed(&self.piece[..count], into),
+                count => {
+                    bytes = count;
+                    self.reader.feed(&self.piece[..count], into)
+                }
             }
         } else {
             self.reader.feed(&sample, into)
@@ -216,7 +226,20 @@ impl TraceFile {
             let format = self.format.name();
             Error::Malformed(format!("{}: read as {format}: {malformed}", self.place))
         })?;
+        self.check_quiet(bytes as u64, !into.is_empty())?;
         Ok(true)
+    }
+
+    /// Refuses content that has no requests for long.
+    fn check_quiet(&mut self, bytes: u64, has_request: bool) -> Result<(), Error> {
+        self.quiet_bytes = if has_request { 0 } else { self.quiet_bytes + bytes };
+        if self.quiet_bytes <= QUIET_BYTES_MAX {
+            return Ok(());
+        }
+        let (place, mebibytes) = (&self.place, QUIET_BYTES_MAX >> 20);
+        let message =
+            format!("{place}: has {mebibytes} MiB without a request; the file is damaged");
+        Err(Error::Malformed(message))
     }
 }
 

@@ -1,8 +1,13 @@
 //! The suites that replay recordings, on modelled drives and on devices that fail.
 
 use block::{FaultsSpec, Size, Stack};
-use layers::{Faults, FaultsShared};
+use drive_backend::{Keep, Shared, State};
+use drives::{Model, Options};
+use lane::{Prices, World};
+use layers::{Faults, FaultsShared, Recorder, RecorderShared};
+use load::{Limit, Load, Order, Ordered, Replay, RunOptions, Running};
 use suites::{Halt, Modelled, Outcome, Plan, Rig, Target, find, report};
+use trace::{Event, Trace};
 
 fn plan(name: &str) -> Plan {
     let target = Target::parse("model:samsung-840-evo-250?seed=3").expect("a preset");
@@ -146,4 +151,56 @@ fn an_interrupted_load_is_marked() {
     assert_eq!(ended, Err(Halt::Interrupted));
     assert!(outcome.rows.iter().all(|row| row.partial), "{:?}", outcome.rows);
     assert!(outcome.row("second load").is_none());
+}
+
+const DRIVE_BYTES: u64 = 1 << 30;
+
+/// Runs a load on a filled drive. Returns its requests, as a recorder above the drive sees them.
+fn recorded(start: impl FnOnce(&Stack) -> Running) -> Vec<Event> {
+    let model = Model::preset("samsung-840-evo-250").expect("a preset");
+    let options = Options { user_bytes: Some(DRIVE_BYTES), ..Options::default() };
+    let shared = Shared::new(&model, &options, Keep::Nothing).expect("a drive");
+    shared.age(State::Filled).expect("a drive");
+    let mut world = World::timed(Prices::default());
+    let lane = world.lane();
+    let drive = Stack::new(&lane, drive_backend::Modelled::attach(&shared, &lane));
+    let (recorder, mut recording) = RecorderShared::new(0, 1 << 16);
+    let running = start(&Stack::new(&lane, Recorder::attach(&recorder, drive)));
+    assert!(world.run_until(|| running.is_done()));
+    let mut events = Vec::new();
+    assert_eq!(recording.take(&mut events), 0);
+    events
+}
+
+/// Returns the largest distance of two distributions of times (Kolmogorov and Smirnov).
+fn distance(one: &[u64], other: &[u64]) -> f64 {
+    let share = |sorted: &[u64], ns: u64| {
+        sorted.partition_point(|it| *it <= ns) as f64 / sorted.len() as f64
+    };
+    let apart = |ns: &u64| (share(one, *ns) - share(other, *ns)).abs();
+    one.iter().chain(other).map(apart).fold(0.0, f64::max)
+}
+
+#[test]
+fn a_recording_that_is_replayed_with_its_times_on_the_same_drive_has_its_service_times() {
+    let load = Load::new(Order::Random, 4096, DRIVE_BYTES);
+    let arrival = load::Arrival::Closed { depth: 8 };
+    let load = Load { arrival, reads_percent: 60, limit: Limit::requests(20_000), ..load };
+    let first = recorded(|stack| Running::start(stack, load).expect("it fits"));
+    let replay = Replay::new(Trace::of(first.clone()), DRIVE_BYTES, 1).expect("room");
+    let second = recorded(|stack| {
+        let source = Ordered::new(replay.after(1_000_000));
+        Running::of(stack, source, RunOptions::depth(256)).expect("it fits")
+    });
+    let times = |events: &[Event]| {
+        let mut times: Vec<u64> = events.iter().filter_map(|event| event.took_ns).collect();
+        times.sort_unstable();
+        times
+    };
+    let (first, second) = (times(&first), times(&second));
+    assert_eq!((first.len(), second.len()), (20_000, 20_000));
+    let mean = |times: &[u64]| times.iter().sum::<u64>() as f64 / times.len() as f64;
+    let (ratio, apart) = (mean(&second) / mean(&first), distance(&first, &second));
+    println!("mean {ratio:.4} of the recorded one, distance {apart:.4}");
+    assert!((0.95..1.05).contains(&ratio) && apart < 0.1, "{ratio}, {apart}");
 }

@@ -8,8 +8,7 @@
 //!   layers::Recorder --events--> recording::{header, block} --bytes--> a file
 //!   a file --bytes--> Trace::parse --events--> load::Replay
 //!   a file of any format --pieces--> Reader::feed --accesses--> simulator, traces
-//!   lines of tracefs --> BlockEvent --> traces::Matcher
-//!   pages of tracefs --> RingPages --> RingEvent --> BlockEvent
+//!   pages of tracefs --> RingPages --> RingEvent --> BlockEvent --> traces::Matcher
 //!                               \--> TaskEvent
 //!   accesses --> text::Csv, text::FioLog --> a file
 //! ```
@@ -26,6 +25,7 @@ extern crate std;
 
 mod access;
 mod ascii;
+mod block_event;
 mod detect;
 mod devices;
 mod event;
@@ -42,10 +42,10 @@ mod ring_pages;
 mod ring_tasks;
 pub mod text;
 mod trace;
-mod tracefs;
 mod window;
 
 pub use access::{Access, BYTES_MAX, Details, Direction, END_MAX, Marks};
+pub use block_event::{BlockEvent, Step};
 pub use detect::{SAMPLE_BYTES, Undetected};
 pub use devices::{DEVICES_MAX, Devices};
 pub use event::{Event, Operation, WORDS};
@@ -56,5 +56,4 @@ pub use reader::{LINE_MAX, Notes, Reader};
 pub use ring_pages::{RingEvent, RingPages, RingRecord};
 pub use ring_tasks::{TaskChange, TaskEvent};
 pub use trace::Trace;
-pub use tracefs::{BlockEvent, Step};
 pub use window::{WINDOW, Window};

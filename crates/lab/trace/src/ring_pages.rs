@@ -17,11 +17,11 @@
 //! format lines.
 
 use crate::access::Marks;
+use crate::block_event::{BlockEvent, Step, operation};
 use crate::event::Operation;
 use crate::formats::blkparse;
 use crate::ring_fields::{Field, NAME_BYTES, id, name_of, plain, thread};
 use crate::ring_tasks::{TaskEvent, TaskLayouts};
-use crate::tracefs::{BlockEvent, Step, operation};
 use alloc::vec::Vec;
 
 const PAGE_HEADER_BYTES: usize = 16;

@@ -50,6 +50,13 @@ pub struct Room {
     pub discards: bool,
 }
 
+impl Room {
+    /// Returns the size of the pieces of a long read or write, in bytes.
+    fn piece_bytes(&self) -> u64 {
+        (self.io_bytes_max / self.unit_bytes * self.unit_bytes).max(self.unit_bytes)
+    }
+}
+
 /// Counts of requests that the replay changes or leaves out.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Changes {
@@ -113,8 +120,7 @@ pub fn read(
     let late = each(&mut file, devices, watch, &mut |_, access| {
         if read.events.len() == read.events.capacity() {
             let more = read.events.len().max(CHECKED);
-            has_memory((more * size_of::<Event>()) as u64).map_err(Error::Usage)?;
-            read.events.reserve_exact(more);
+            reserve(&mut read.events, more, has_memory).map_err(Error::Usage)?;
         }
         read.add(access, room);
         Ok(())
@@ -129,6 +135,25 @@ pub fn read(
     read.changes.dropped = notes.dropped;
     read.is_complete = file.notes.is_some() && !notes.is_cut;
     Ok(read)
+}
+
+/// Reserves memory for more requests, after `has_memory` has agreed.
+///
+/// # Errors
+/// There is not enough memory.
+fn reserve(
+    events: &mut Vec<Event>,
+    more: usize,
+    has_memory: &dyn Fn(u64) -> Result<(), String>,
+) -> Result<(), String> {
+    let bytes = more.saturating_mul(size_of::<Event>()) as u64;
+    has_memory(bytes)?;
+    let mebibytes = bytes.div_ceil(1 << 20);
+    // A limit of the process.
+    let refused = |_| {
+        format!("the system refuses {mebibytes} MiB of memory for the trace; replay a part of it")
+    };
+    events.try_reserve_exact(more).map_err(refused)
 }
 
 impl Recorded {
@@ -190,6 +215,14 @@ impl Recorded {
             == self.events.last().map(|event| event.time_ns)
     }
 
+    /// Returns the time from the first request to the last, in nanoseconds.
+    pub fn duration_ns(&self) -> u64 {
+        match (self.events.first(), self.events.last()) {
+            (Some(first), Some(last)) => last.time_ns.saturating_sub(first.time_ns),
+            _ => 0,
+        }
+    }
+
     /// Returns the bytes that the trace's devices need, one after the other.
     pub fn bytes(&self) -> u64 {
         self.ends.iter().fold(0, |sum: u64, end| sum.saturating_add(region_end(*end)))
@@ -218,15 +251,25 @@ impl Recorded {
 
     /// Places all requests on the target, as one device. Long ones are split; all pieces have the
     /// times of the whole. None: the devices do not fit on it, and no mapping was given.
-    pub fn place(mut self, room: &Room, map: Option<Map>) -> Option<(Trace, Changes)> {
+    /// `has_memory` is called with the bytes that will be needed.
+    ///
+    /// # Errors
+    /// There is not enough memory for the pieces: a request of 1 GiB has at least 512.
+    pub fn place(
+        mut self,
+        room: &Room,
+        map: Option<Map>,
+        has_memory: &dyn Fn(u64) -> Result<(), String>,
+    ) -> Result<Option<(Trace, Changes)>, String> {
         let usable = room.bytes / room.unit_bytes * room.unit_bytes;
         if map.is_none() && self.end_of_all() > usable {
-            return None;
+            return Ok(None);
         }
         let bases = self.bases(usable, map);
         let total = self.bytes();
-        let piece = (room.io_bytes_max / room.unit_bytes * room.unit_bytes).max(room.unit_bytes);
-        let mut placed = Vec::with_capacity(self.events.len());
+        let piece = room.piece_bytes();
+        let mut placed = Vec::new();
+        reserve(&mut placed, self.pieces(piece), has_memory)?;
         let mut changes = self.changes;
         for event in std::mem::take(&mut self.events) {
             if event.operation == Operation::Flush {
@@ -248,7 +291,7 @@ impl Recorded {
                 changes.beyond += 1;
                 continue;
             };
-            let is_data = matches!(event.operation, Operation::Read | Operation::Write { .. });
+            let is_data = is_data(&event);
             changes.split += u64::from(is_data && bytes > piece);
             let length = if is_data { piece } else { bytes };
             for at in (first..first + bytes).step_by(length as usize) {
@@ -256,7 +299,16 @@ impl Recorded {
                 placed.push(Event { device: 0, first: at / SECTOR_BYTES, sectors, ..event });
             }
         }
-        Some((Trace::of(placed), changes))
+        Ok(Some((Trace::of(placed), changes)))
+    }
+
+    /// Returns the number of requests after splits.
+    fn pieces(&self, piece_bytes: u64) -> usize {
+        let pieces = |event: &Event| match is_data(event) {
+            true => (u64::from(event.sectors) * SECTOR_BYTES).div_ceil(piece_bytes) as usize,
+            false => 1,
+        };
+        self.events.iter().map(pieces).sum()
     }
 
     /// Returns the end of the last device that has requests, without the rest of its region.
@@ -285,6 +337,11 @@ impl Recorded {
         };
         self.ends.iter().map(place).collect()
     }
+}
+
+/// Whether a request moves data, and is split if it is long.
+fn is_data(event: &Event) -> bool {
+    matches!(event.operation, Operation::Read | Operation::Write { .. })
 }
 
 /// Returns the end of the region in which a device ends, so that the next one starts with a region.
@@ -324,13 +381,17 @@ mod tests {
         read(&path, None, &[], room, &mut (), &|_| Ok(())).expect("a trace")
     }
 
+    fn place(read: Recorded, room: &Room, map: Option<Map>) -> Option<(Trace, Changes)> {
+        read.place(room, map, &|_| Ok(())).expect("memory")
+    }
+
     /// Returns the first sector and the sectors of each placed request.
     fn placed(
         requests: &[(&str, u64, u64, &str)],
         room: &Room,
         map: Option<Map>,
     ) -> Vec<(u64, u32)> {
-        let (trace, _) = recorded(requests, room).place(room, map).expect("it fits");
+        let (trace, _) = place(recorded(requests, room), room, map).expect("it fits");
         trace.events().iter().map(|event| (event.first, event.sectors)).collect()
     }
 
@@ -339,7 +400,7 @@ mod tests {
         let requests = [("R", 4096, 4096, "a"), ("W", 0, 8192, "b"), ("F", 0, 0, "a")];
         assert_eq!(placed(&requests, &room(4 * MIB), None), [(8, 8), (2048, 16), (0, 0)]);
         let room = room(MIB);
-        assert!(recorded(&requests, &room).place(&room, None).is_none());
+        assert!(place(recorded(&requests, &room), &room, None).is_none());
         let one = [("R", 0, MIB, "a")];
         assert_eq!(placed(&one, &room, None), [(0, 2048)], "to the last byte");
     }
@@ -356,7 +417,7 @@ mod tests {
         assert_eq!(placed(Map::Wrap), [(0, 8), (2048 + 8, 8), (4096 - 8, 8)]);
         assert_eq!(placed(Map::Scale), [(0, 8), (8, 8), (4096 - 8, 8)]);
         assert_eq!(placed(Map::Clip), [(0, 8)]);
-        let (_, changes) = recorded(&requests, &room).place(&room, Some(Map::Clip)).expect("two");
+        let (_, changes) = place(recorded(&requests, &room), &room, Some(Map::Clip)).expect("two");
         assert_eq!(changes.beyond, 2);
         // Two devices have a half each.
         let requests = [("R", 0, 512, "a"), ("R", MIB + 512, 512, "b"), ("R", 9 * MIB, 512, "a")];
@@ -368,7 +429,7 @@ mod tests {
     fn long_requests_are_split_and_small_ones_extended_to_blocks() {
         let room = Room { unit_bytes: 4096, ..room(8 * MIB) };
         let read = recorded(&[("W", 512, 2 * MIB, "a"), ("R", 4096, 4096, "a")], &room);
-        let (trace, changes) = read.place(&room, None).expect("it fits");
+        let (trace, changes) = place(read, &room, None).expect("it fits");
         let found: Vec<_> = trace.events().iter().map(|it| (it.first, it.sectors)).collect();
         assert_eq!(found, [(0, 2048), (2048, 2048), (4096, 8), (8, 8)]);
         assert_eq!((changes.split, changes.extended), (1, 1));
@@ -379,7 +440,7 @@ mod tests {
         let requests = [("R", 0, 512, "a"), ("R", 0, 512, "a"), ("R", 0, 512, "a")];
         let room = room(MIB);
         let times = |read: Recorded| {
-            let (trace, _) = read.place(&room, None).expect("it fits");
+            let (trace, _) = place(read, &room, None).expect("it fits");
             trace.events().iter().map(|event| event.time_ns).collect::<Vec<_>>()
         };
         let mut read = recorded(&requests, &room);
@@ -397,5 +458,14 @@ mod tests {
         let read = recorded(&[("R", 0, 512, "a"), ("W", 0, 512, "a"), ("F", 0, 0, "a")], &room);
         assert_eq!((read.requests(), read.changes.not_reads), (1, 2));
         assert_eq!(read.unanswered(), 0);
+    }
+
+    #[test]
+    fn the_memory_for_pieces_is_checked_before() {
+        let room = Room { io_bytes_max: 4096, ..room(1 << 30) };
+        let read = recorded(&[("R", 0, 1 << 30, "a"), ("F", 0, 0, "a")], &room);
+        let refused = read.place(&room, None, &|bytes| Err(format!("{bytes} bytes")));
+        let expected = ((1 << 18) + 1) * size_of::<Event>();
+        assert_eq!(refused.expect_err("refused"), format!("{expected} bytes"));
     }
 }

@@ -12,6 +12,7 @@
 //! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: a device of the kernel's NBD client.
 //! - [`disks`]: the machine's block devices; [`smartctl`]: their health.
 //! - [`lock_process`]: keeps the process's memory in RAM.
+//! - [`RealTime`]: a priority above all ordinary threads.
 //! - [`HugeAllocator`]: the system's allocator, with huge pages for large allocations.
 //! - [`file_extents`]: the positions of a file's blocks on its device.
 //! - [`limit_retransmission_pauses`]: how soon a TCP connection goes on after a cut.
@@ -44,6 +45,7 @@ mod network_locks;
 mod open_error;
 mod pages;
 mod probe;
+mod real_time;
 mod refusal;
 mod resident;
 mod retransmission;
@@ -85,6 +87,7 @@ pub use nbd_device::{NbdDevice, NbdOptions};
 pub use open_error::{OpenError, OpenErrorKind};
 pub use pages::{Faults, cannot_lock, faults, lock_process, may_lock_all};
 pub use probe::{Alignment, Direct};
+pub use real_time::RealTime;
 pub use resident::resident_bytes;
 pub use retransmission::limit_retransmission_pauses;
 pub use shrink_guard::ShrinkGuard;

@@ -36,6 +36,7 @@ mod processors;
 mod program;
 mod readahead;
 mod record;
+mod recording;
 mod restart;
 mod rider;
 mod rivals;
@@ -161,6 +162,9 @@ enum Figure {
     /// Makes the recordings that filebench and loadtime replay where there is no file system. As
     /// root.
     Record(record::Arguments),
+    /// The recorder of a served volume: hits with it, compared with none, and its memory; service
+    /// times of a recording, and of its replay on the same volume.
+    Recording(recording::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -199,6 +203,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Routes(arguments) => routes::run(&arguments),
         Figure::Peers(arguments) => peers::run(&arguments),
         Figure::Record(arguments) => record::run(&arguments),
+        Figure::Recording(arguments) => recording::run(&arguments),
     }
 }
 

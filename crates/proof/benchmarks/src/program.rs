@@ -43,6 +43,11 @@ impl ProgramOptions {
 pub(crate) struct TemporaryPath(PathBuf);
 
 impl TemporaryPath {
+    /// Returns a path that is removed at the end.
+    pub(crate) fn of(path: PathBuf) -> TemporaryPath {
+        TemporaryPath(path)
+    }
+
     /// Creates a directory for sockets, which is also the runtime directory of the servers started
     /// here: no other program finds their retained data. Its path is short, as required for
     /// sockets.

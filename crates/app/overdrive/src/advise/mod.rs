@@ -8,7 +8,6 @@
 //! ```
 
 mod counters;
-mod events;
 mod family;
 mod json;
 mod limit;

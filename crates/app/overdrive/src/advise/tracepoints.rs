@@ -1,9 +1,9 @@
 //! Watches disks by the kernel's tracepoints.
 
-use super::events::Events;
 use super::family::Family;
 use super::limit::{Ended, Limit, Until};
 use crate::trace::record::device::Device;
+use crate::trace::record::events::Events;
 use advice::load::{Facts, Gather, access_of, sample_of};
 use stack::{Exit, Failure};
 use std::time::Duration;
@@ -144,7 +144,8 @@ pub(super) fn watch(
         }
     };
     events.finish(|record| feed(record, &mut disks, &mut family, sizes)).map_err(unreadable)?;
-    let (lost, duration_ns) = (events.lost(), host::now_ns() - begin_ns);
+    let lost = events.lost().unwrap_or(0) + events.unreadable();
+    let duration_ns = host::now_ns() - begin_ns;
     let of = |disk: Watched| disk.seen(sizes, is_of_all);
     let mut seen: Vec<Seen> = disks.into_iter().filter_map(of).collect();
     for it in &mut seen {

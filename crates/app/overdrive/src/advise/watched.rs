@@ -1,13 +1,13 @@
 //! Advice by watching: a device, a process, or a command.
 
 use super::counters;
-use super::events::Events;
 use super::family::Family;
 use super::limit::Limit;
 use super::target::{all_disks, device_of, disk_below};
 use super::tracepoints::{self, Seen};
 use crate::progress::Stages;
 use crate::trace::record::device::Device;
+use crate::trace::record::events::Events;
 use crate::watch::Watch;
 use advice::load::Facts;
 use block::Size;

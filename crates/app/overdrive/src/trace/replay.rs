@@ -7,6 +7,7 @@ use crate::progress::Stages;
 use crate::terminal;
 use crate::watch::Watch;
 use block::{Discard, Limits, Size};
+use host::RealTime;
 use load::{Dependent, Limit, Ordered, Record, Replay, RunOptions};
 use stack::{Exit, Failure};
 use std::process::ExitCode;
@@ -29,6 +30,9 @@ const TIMED_DEPTH: u32 = 256;
 
 /// Time in which the tasks of a replay in real time are made, before the first request is due.
 const LEAD_NS: u64 = 50_000_000;
+
+/// Maximum duration: 100 years of 365 days. Clocks count 584 years in nanoseconds.
+const DURATION_NS_MAX: u64 = 100 * 365 * 24 * 3600 * 1_000_000_000;
 
 /// Maximum size of a request: hosts split longer ones before a device receives them.
 const IO_BYTES_MAX: u64 = 2 << 20;
@@ -125,8 +129,17 @@ fn read_trace(
     if let Some(speed) = options.speed {
         recorded.hurry(speed);
     }
+    if is_timed(options) && recorded.duration_ns() > DURATION_NS_MAX {
+        let message = format!(
+            "{}: lasts longer than 100 years with these times; use --depth, --idle-max or another \
+             --speed",
+            trace.display()
+        );
+        return Err(usage(message));
+    }
     let (is_complete, needed) = (recorded.is_complete, recorded.bytes());
-    let Some((events, changes)) = recorded.place(room, options.map) else {
+    let placed = recorded.place(room, options.map, &has_memory).map_err(usage)?;
+    let Some((events, changes)) = placed else {
         let (trace, target) = (trace.display(), &options.target);
         let (needed, holds) = (Size(needed), Size(room.bytes));
         let message = format!(
@@ -141,6 +154,10 @@ fn read_trace(
     Ok((events, changes, is_complete))
 }
 
+fn is_timed(options: &Options) -> bool {
+    options.depth.is_none() && !options.dependent
+}
+
 /// Refuses times that the trace does not have.
 fn check(options: &Options, recorded: &Recorded) -> Result<(), Failure> {
     let trace = options.trace.display();
@@ -152,8 +169,7 @@ fn check(options: &Options, recorded: &Recorded) -> Result<(), Failure> {
              --depth or the recorded times"
         )));
     }
-    let is_timed = options.depth.is_none() && !options.dependent;
-    if is_timed && recorded.requests() > 1 && recorded.is_timeless() {
+    if is_timed(options) && recorded.requests() > 1 && recorded.is_timeless() {
         return Err(usage(format!("{trace}: has no times; use --depth")));
     }
     Ok(())
@@ -210,8 +226,10 @@ fn replay(options: &Options, rig: &mut TestRig, trace: Trace) -> Result<Record, 
     match options.depth {
         Some(depth) => rig.run_source("replay", Ordered::new(source.untimed()), end, terms(depth)),
         None => {
-            let lead_ns = if rig.time() == "real" { LEAD_NS } else { 0 };
+            let is_real = rig.time() == "real";
+            let lead_ns = if is_real { LEAD_NS } else { 0 };
             let source = Ordered::new(source.after(lead_ns));
+            let _first = is_real.then(RealTime::take);
             let mut record = rig.run_source("replay", source, end, terms(TIMED_DEPTH))?;
             record.start_ns = record.end_ns.min(record.start_ns + lead_ns);
             Ok(record)

@@ -202,3 +202,31 @@ fn a_recording_goes_on_over_upgrades() {
     assert_eq!(firsts, [1, 2, 3], "also those just before an upgrade: {found:?}");
     server.end().well();
 }
+
+/// A replay whose server is killed keeps the results of the requests before, and marks them.
+#[test]
+fn a_replay_on_a_target_that_goes_away_keeps_its_beginning() {
+    let place = place();
+    let server = Server::start("ram:16M", &["--memory", "0"]);
+    let trace = place.path().join("long.csv");
+    let head = "op,offset,length,time_ns,took_ns,device,process\n".to_owned();
+    // Reads for 200 s.
+    let lines = (0..20_000u64).map(|number| format!("R,0,4096,{},,a,\n", number * 10_000_000));
+    fs::write(&trace, head + &lines.collect::<String>()).expect("written");
+    let arguments = ["trace", "replay", plain(&trace), &server.uri, "--read-only", "--json"];
+    let mut command = server.home.command(&arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the binary under test");
+    wait_until("requests have arrived", || {
+        let stats = server.volume(&["stats", "--json"]).json("overdrive.volume-stats/1");
+        stats["backing"]["reads"].as_u64().is_some_and(|reads| reads > 20)
+    });
+    server.kill();
+    let ended: Ended = child.wait_with_output().expect("ended").into();
+    assert_eq!(ended.status, 6, "{}", ended.stderr);
+    assert!(ended.stderr.contains("it failed; the replay is not complete"), "{}", ended.stderr);
+    let found: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(found["complete"], false, "{found}");
+    assert!(found["requests"].as_u64().is_some_and(|count| count >= 10), "{found}");
+    assert!(found["end"].as_str().is_some_and(|end| end.contains("NBD server")), "{found}");
+}

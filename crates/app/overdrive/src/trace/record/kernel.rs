@@ -1,64 +1,52 @@
 //! The requests of a device, as the kernel's tracepoints show them.
 
 use super::device::Device;
+use super::events::Events;
 use super::output::Output;
 use super::recorder::{Source, SourceCounts};
-use super::tracefs::Instance;
 use stack::{Exit, Failure};
-use trace::BlockEvent;
+use std::io::Error;
+use trace::RingRecord;
 use trace::recording::Entry;
 use traces::Matcher;
 
-/// Maximum bytes that are read between two looks at signals and clocks.
-const ROUND_BYTES_MAX: usize = 4 << 20;
-/// Maximum length of a line of the kernel.
-const LINE_MAX: usize = 1 << 12;
-
 /// The events of a device.
 pub(super) struct DeviceSource {
-    device: Device,
-    instance: Instance,
-    matcher: Matcher,
-    /// The beginning of a line.
-    line: Vec<u8>,
+    events: Events,
+    requests: Requests,
     counts: SourceCounts,
 }
 
+/// The requests of a device that are in flight.
+struct Requests {
+    device: Device,
+    matcher: Matcher,
+    /// The first failure of the output. Nothing is written after it.
+    failed: Option<Failure>,
+}
+
 impl DeviceSource {
-    pub(super) fn new(device: Device, instance: Instance) -> DeviceSource {
+    pub(super) fn new(device: Device, events: Events) -> DeviceSource {
         let matcher = Matcher::new(device.sectors.clone(), host::now_ns());
-        DeviceSource {
-            device,
-            instance,
-            matcher,
-            line: Vec::new(),
-            counts: SourceCounts::default(),
-        }
+        let requests = Requests { device, matcher, failed: None };
+        DeviceSource { events, requests, counts: SourceCounts::default() }
     }
 
-    /// Takes the complete lines.
-    fn feed(&mut self, output: &mut Output) -> Result<(), Failure> {
-        let mut lines = std::mem::take(&mut self.line);
-        let end = lines.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        for line in lines[..end].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            match BlockEvent::of(line) {
-                Some(event) => {
-                    if let Some(entry) = self.matcher.feed(&event) {
-                        self.put(entry, output)?;
-                    }
-                }
-                // The kernel reports lost events; its statistics count them.
-                None if line.starts_with(b"CPU:") => {}
-                None => self.counts.unreadable += 1,
-            }
-        }
-        lines.drain(..end);
-        if lines.len() > LINE_MAX {
-            self.counts.unreadable += 1;
-            lines.clear();
-        }
-        self.line = lines;
+    fn count(&mut self) -> Result<(), Failure> {
+        self.counts.dropped = self.events.lost().map_err(|error| unreadable(&error))?;
+        self.counts.unreadable = self.events.unreadable();
         Ok(())
+    }
+}
+
+impl Requests {
+    fn feed(&mut self, record: &RingRecord, output: &mut Output) {
+        let RingRecord::Block(event) = record else { return };
+        if let Some(entry) = self.matcher.feed(&event.event(event.process()))
+            && let Err(failure) = self.put(entry, output)
+        {
+            self.failed.get_or_insert(failure);
+        }
     }
 
     fn put(&self, entry: Entry, output: &mut Output) -> Result<(), Failure> {
@@ -66,51 +54,43 @@ impl DeviceSource {
         let process = entry.process.and_then(|number| names.get(number as usize));
         output.put(entry, &self.device.name, process.map(String::as_str))
     }
-
-    fn count_lost(&mut self) -> Result<(), Failure> {
-        self.counts.dropped = self.instance.lost().map_err(|error| unreadable(&error))?;
-        Ok(())
-    }
 }
 
 impl Source for DeviceSource {
     fn take(&mut self, output: &mut Output) -> Result<bool, Failure> {
-        let mut taken = 0;
-        while taken < ROUND_BYTES_MAX {
-            let piece = self.instance.read().map_err(|error| unreadable(&error))?;
-            if piece.is_empty() {
-                return Ok(false);
-            }
-            taken += piece.len();
-            self.line.extend_from_slice(piece);
-            self.feed(output)?;
-        }
-        Ok(true)
+        let requests = &mut self.requests;
+        let taken = self.events.take(|record| requests.feed(record, output));
+        let is_more = taken.map_err(|error| unreadable(&error))?;
+        requests.failed.take().map_or(Ok(is_more), Err)
     }
 
     fn check(&mut self) -> Result<(), Failure> {
-        self.count_lost()?;
-        if !self.device.is_gone() {
+        self.count()?;
+        if !self.requests.device.is_gone() {
             return Ok(());
         }
-        let message = format!("{}: has gone; the recording ends there", self.device.path.display());
+        let message =
+            format!("{}: has gone; the recording ends there", self.requests.device.path.display());
         Err(Failure::new(Exit::Negative, message))
     }
 
     fn finish(&mut self, output: &mut Output) -> Result<(), Failure> {
-        self.instance.stop().map_err(|error| unreadable(&error))?;
-        while self.take(output)? {}
-        for entry in self.matcher.finish() {
-            self.put(entry, output)?;
+        let requests = &mut self.requests;
+        let finished = self.events.finish(|record| requests.feed(record, output));
+        finished.map_err(|error| unreadable(&error))?;
+        for entry in requests.matcher.finish() {
+            requests.put(entry, output)?;
         }
-        self.count_lost()
+        let failed = requests.failed.take();
+        self.count()?;
+        failed.map_or(Ok(()), Err)
     }
 
     fn counts(&self) -> SourceCounts {
-        SourceCounts { matched: self.matcher.matched(), ..self.counts }
+        SourceCounts { matched: self.requests.matcher.matched(), ..self.counts }
     }
 }
 
-fn unreadable(error: &std::io::Error) -> Failure {
+fn unreadable(error: &Error) -> Failure {
     Failure::new(Exit::Io, format!("tracefs: {error}; the recording ends there"))
 }

@@ -1,16 +1,19 @@
 //! `overdrive trace record`.
 
 pub(crate) mod device;
+pub(crate) mod events;
 mod kernel;
+mod merge;
 mod output;
 mod recorder;
-pub(crate) mod tracefs;
+mod tracefs;
 mod volume;
 
 use crate::volumes;
 use daemon::control::words::RecordAt;
 use daemon::units;
 use device::Device;
+use events::Events;
 use kernel::DeviceSource;
 use output::{FILES_BYTES_MIN, Output};
 use recorder::{Recorded, Recorder, Source, SourceCounts};
@@ -21,7 +24,6 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tracefs::Instance;
 use traces::Matched;
 use volume::VolumeSource;
 
@@ -97,8 +99,8 @@ fn run_device(options: &Options) -> Result<ExitCode, Failure> {
         return Err(records_itself(options, "device"));
     }
     let signals = signals()?;
-    let instance = Instance::open(device.filter_number)?;
-    record(options, &signals, || Ok(DeviceSource::new(device, instance)))
+    let events = Events::open(&[device.filter_number], false)?;
+    record(options, &signals, || Ok(DeviceSource::new(device, events)))
 }
 
 fn run_volume(options: &Options) -> Result<ExitCode, Failure> {
@@ -184,7 +186,7 @@ fn show(options: &Options, recorded: &Recorded, is_complete: bool) {
         (merged, "requests were merged into others, or were not sent until the end"),
         (others, "commands without sectors were left out"),
         (dropped, "events were lost: the buffer for them was full"),
-        (unreadable, "lines of the kernel could not be read"),
+        (unreadable, "entries of the kernel's buffers could not be read"),
         (gaps, "times another daemon continued; the requests between two daemons are missing"),
         (rotations, "times OUTPUT became OUTPUT.1; the older requests are gone"),
     ];

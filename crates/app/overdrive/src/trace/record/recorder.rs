@@ -42,7 +42,7 @@ pub(super) struct SourceCounts {
     pub(super) matched: Matched,
     /// Events that were lost because a buffer was full.
     pub(super) dropped: u64,
-    /// Lines that are not events.
+    /// Entries of the kernel's buffers that could not be read.
     pub(super) unreadable: u64,
     /// Times without a recording, between two daemons.
     pub(super) gaps: u64,

@@ -13,42 +13,26 @@ const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PREFIX: &str = "overdrive-record-";
 /// Size of the buffers of all processors together, in KiB.
 const BUFFERS_KIB: u64 = 32 << 10;
-/// Bytes that are read at a time.
+/// Bytes of a text that are read at a time.
 const READ_BYTES: usize = 1 << 16;
 
 /// An instance of tracefs, which is removed when it is dropped.
-pub(crate) struct Instance {
+pub(super) struct Instance {
     path: PathBuf,
-    /// Closed before the instance can be removed.
-    pipe: Option<File>,
-    piece: Vec<u8>,
 }
 
 impl Instance {
-    /// Makes an instance that collects the events of requests to this disk.
+    /// Makes an instance that collects the events of requests to these disks. Its pages are read
+    /// from [`Instance::raw_pipes`], which must be closed before it is dropped.
     ///
     /// # Errors
     /// Exit status 4 if this user may not; 1 if the kernel has no such events.
-    pub(crate) fn open(filter_number: u64) -> Result<Instance, Failure> {
-        let mut instance = Instance::open_for(&[filter_number])?;
-        instance.pipe = Some(
-            open_pipe(&instance.join("trace_pipe"))
-                .map_err(|error| failure(&instance.path, &error))?,
-        );
-        Ok(instance)
-    }
-
-    /// Makes an instance that collects the events of requests to these disks. Its pages are read
-    /// from [`Instance::raw_pipes`].
-    ///
-    /// # Errors
-    /// As [`Instance::open`].
-    pub(crate) fn open_for(filter_numbers: &[u64]) -> Result<Instance, Failure> {
+    pub(super) fn open(filter_numbers: &[u64]) -> Result<Instance, Failure> {
         let root = root()?;
         remove_abandoned(&root);
         let path = root.join(format!("instances/{PREFIX}{}", std::process::id()));
         fs::create_dir(&path).map_err(|error| failure(&path, &error))?;
-        let instance = Instance { path, pipe: None, piece: vec![0; READ_BYTES] };
+        let instance = Instance { path };
         let filter = filter_numbers.iter().map(|number| format!("dev == {number}"));
         let filter = filter.collect::<Vec<_>>().join(" || ");
         instance.start(&filter).map_err(|error| failure(&instance.path, &error))?;
@@ -75,7 +59,7 @@ impl Instance {
     ///
     /// # Errors
     /// The system's errors.
-    pub(crate) fn enable(&self, event: &str) -> io::Result<()> {
+    pub(super) fn enable(&self, event: &str) -> io::Result<()> {
         self.set(&format!("{event}/enable"), "1")
     }
 
@@ -83,7 +67,7 @@ impl Instance {
     ///
     /// # Errors
     /// The system's errors.
-    pub(crate) fn raw_pipes(&self) -> io::Result<Vec<File>> {
+    pub(super) fn raw_pipes(&self) -> io::Result<Vec<File>> {
         let processors = self.processors()?.into_iter();
         processors.map(|path| open_pipe(&path.join("trace_pipe_raw"))).collect()
     }
@@ -92,7 +76,7 @@ impl Instance {
     ///
     /// # Errors
     /// The system's errors.
-    pub(crate) fn text(&self, name: &str) -> io::Result<String> {
+    pub(super) fn text(&self, name: &str) -> io::Result<String> {
         let mut file = File::open(self.join(name))?;
         // The kernel cuts off `header_page` after a read into a small buffer.
         let (mut text, mut piece) = (Vec::new(), vec![0; READ_BYTES]);
@@ -116,28 +100,11 @@ impl Instance {
         fs::read_dir(self.join("per_cpu"))?.map(|entry| Ok(entry?.path())).collect()
     }
 
-    /// Returns the next bytes of the events' lines; none if there are no more.
-    ///
-    /// # Errors
-    /// The system's errors.
-    pub(crate) fn read(&mut self) -> io::Result<&[u8]> {
-        let Some(pipe) = &mut self.pipe else { return Ok(&[]) };
-        match pipe.read(&mut self.piece) {
-            Ok(count) => Ok(&self.piece[..count]),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
-                Ok(&[])
-            }
-            Err(error) => Err(error),
-        }
-    }
-
     /// Collects no more events; those in the buffer can still be read.
     ///
     /// # Errors
     /// The system's errors.
-    pub(crate) fn stop(&self) -> io::Result<()> {
+    pub(super) fn stop(&self) -> io::Result<()> {
         self.set("tracing_on", "0")
     }
 
@@ -145,7 +112,7 @@ impl Instance {
     ///
     /// # Errors
     /// The system's errors.
-    pub(crate) fn lost(&self) -> io::Result<u64> {
+    pub(super) fn lost(&self) -> io::Result<u64> {
         let texts =
             self.processors()?.into_iter().map(|path| fs::read_to_string(path.join("stats")));
         texts.map(|text| Ok(lost(&text?))).sum()
@@ -154,7 +121,6 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        self.pipe = None;
         _ = self.stop();
         if let Err(error) = fs::remove_dir(&self.path) {
             daemon::complain!("{}: cannot be removed: {error}", self.path.display());
