@@ -32,6 +32,12 @@ const FULL: u32 = 4;
 const LONG_ONE_IN: u32 = 64;
 /// One run in this number is sent alone.
 const ALONE_ONE_IN: u32 = 256;
+/// Minimum number of runs in flight while a client waits for a flush.
+const FLUSH_WINDOW: u32 = 4;
+/// The time for which a read may have to wait behind a flush's runs, in nanoseconds: while nothing
+/// else waits for the device, a flush has as many runs in flight as the device serves in this time.
+/// The best window leaves a part of the device's rate unused for the sake of others.
+const FLUSH_QUEUE_NS: u64 = 500_000;
 
 /// Measurements of writeback (C13).
 #[derive(Debug)]
@@ -58,6 +64,8 @@ pub(crate) struct Estimator {
     part: AtomicU32,
     /// The time of the last write-through; 0: never.
     written_through_ns: AtomicU64,
+    /// The time that each run adds to a queue in the device, in nanoseconds; 0: not measured yet.
+    run_share_ns: AtomicU64,
 }
 
 /// A write-through counts as recent within this number of service times of the backing.
@@ -82,6 +90,7 @@ impl Default for Estimator {
             alone: AtomicU32::new(0),
             part: AtomicU32::new(u32::MAX),
             written_through_ns: AtomicU64::new(0),
+            run_share_ns: AtomicU64::new(0),
         }
     }
 }
@@ -147,7 +156,10 @@ impl Estimator {
         let best_window = self.best_window();
         let rising = (FULL * foreground.filled / 1024).max(1);
         let window = match foreground {
-            Foreground { flush: true, .. } => best_window.max(4),
+            Foreground { flush: true, reads: 0, changes: false, .. } => {
+                best_window.max(self.flush_window())
+            }
+            Foreground { flush: true, .. } => best_window.max(FLUSH_WINDOW),
             Foreground { changes: true, .. } => 1,
             Foreground { reads: 1.., pressed: false, .. } => (best_window / 2).max(rising),
             Foreground { reads: 1.., .. } => {
@@ -156,6 +168,13 @@ impl Estimator {
             _ => best_window,
         };
         window.max(foreground.writers)
+    }
+
+    /// Returns the number of runs in flight while a client waits for a flush and nothing else waits
+    /// for the device.
+    fn flush_window(&self) -> u32 {
+        let runs = FLUSH_QUEUE_NS.checked_div(self.run_share_ns.load(Ordering::Relaxed));
+        runs.and_then(|runs| u32::try_from(runs).ok()).unwrap_or(0).max(FLUSH_WINDOW)
     }
 
     /// Returns the best number of runs in flight for the device.
@@ -224,7 +243,9 @@ impl Estimator {
     ) -> bool {
         // While others are served, the cause of a queue is unknown.
         let most = if foreground.reads > 0 || foreground.changes { 0 } else { most };
-        self.learn(now_ns.saturating_sub(start_ns).max(1), blocks, most);
+        let ns = now_ns.saturating_sub(start_ns).max(1);
+        ease(&self.run_share_ns, (ns / u64::from(self.in_flight().max(1))).max(1));
+        self.learn(ns, blocks, most);
         self.sample_blocks.fetch_add(u64::from(blocks), Ordering::Relaxed);
         self.leave(now_ns);
         self.sample()

@@ -396,6 +396,22 @@ fn a_run_is_the_shortest_that_is_nearly_as_efficient_as_any() {
 }
 
 #[test]
+fn a_flush_may_queue_runs_for_half_a_millisecond() {
+    let flush = Foreground { flush: true, ..QUIET };
+    let window = |share_ns, foreground| {
+        let drain = Estimator::default();
+        drain.window.store(ONE, Ordering::Relaxed);
+        drain.run_share_ns.store(share_ns, Ordering::Relaxed);
+        drain.window(foreground)
+    };
+    // Not measured, short runs, long ones.
+    assert_eq!([0, 12_500, 400_000].map(|share_ns| window(share_ns, flush)), [4, 40, 4]);
+    assert_eq!(window(12_500, Foreground { reads: 1, ..flush }), 4, "a read waits");
+    assert_eq!(window(12_500, Foreground { changes: true, ..flush }), 4);
+    assert_eq!(window(12_500, QUIET), 1);
+}
+
+#[test]
 fn one_run_in_64_is_as_long_as_it_can_be_unless_readers_wait() {
     let lengths = |foreground| {
         let drain = knowing(&[(1, 1000), (8, 8000)]);
