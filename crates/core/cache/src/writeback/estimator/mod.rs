@@ -30,14 +30,14 @@ const FULL: u32 = 4;
 /// One run in this number has the maximum length: otherwise the estimator would not detect that
 /// longer runs have become better.
 const LONG_ONE_IN: u32 = 64;
-/// Length of the first runs, in blocks; longer ones are tried step by step. Data in order would have
-/// long runs only, and a writer that waits would wait for several of them.
+/// Length of the first runs, in blocks; longer ones are tried step by step. Data in order would
+/// have long runs only, and a writer that waits would wait for several of them.
 const FIRST_BLOCKS: u32 = 16;
 /// The used part of the room below the first throttled writer, in 1024ths, from which a writer may
 /// soon wait for the runs that begin now.
 const NEAR_THROTTLE: u32 = 512;
-/// Minimum number of runs in flight while writers are throttled and nothing else waits: each hides a
-/// part of the other's time.
+/// Minimum number of runs in flight while writers are throttled and nothing else waits: each hides
+/// a part of the other's time.
 const PRESSED_WINDOW: u32 = 2;
 /// One run in this number is sent alone.
 const ALONE_ONE_IN: u32 = 256;
