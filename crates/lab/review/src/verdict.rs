@@ -100,7 +100,10 @@ fn loss(
     slower: &[(usize, usize, f64)],
     longest: Option<(usize, usize, f64)>,
 ) -> String {
-    let compared = lines.iter().filter(|line| line.noise.is_some()).count();
+    // As for the gain: rows that are no speeds are not compared.
+    let own = own_columns(review);
+    let is_compared = |line: &&Line| own.iter().any(|column| line.cells[*column].ratio.is_some());
+    let compared = lines.iter().filter(is_compared).count();
     let mut tests: Vec<usize> = slower.iter().map(|(at, ..)| *at).collect();
     tests.sort_unstable();
     tests.dedup();

@@ -42,6 +42,8 @@ pub(super) struct Part {
     quick_span: Option<u64>,
     /// The part of the drive in all others. None: the suite's own.
     span: Option<u64>,
+    /// The scale of a generated trace in a quick review: one part in this number.
+    quick_scale: u32,
     /// The machine's time for a quick pass over a modelled drive.
     costs: Costs,
 }
@@ -56,6 +58,9 @@ pub(super) struct Costs {
     pub(super) rapid_ms: u64,
 }
 
+/// The part of a generated trace that a quick review replays: one fiftieth.
+const TRACE_PARTS: u32 = 50;
+
 /// Costs of suites that no quick review has, per test time of a second: as those of the others.
 const UNMEASURED: Costs = costs(40, 500, 400);
 
@@ -64,11 +69,12 @@ const fn costs(bare_ms: u64, cached_ms: u64, rapid_ms: u64) -> Costs {
 }
 
 const fn part(suite: &'static str, from: Extent, quick_ms: u64, costs: Costs) -> Part {
-    Part { suite, from, quick_ns: quick_ms * MS, quick_span: None, span: None, costs }
+    let quick_ns = quick_ms * MS;
+    Part { suite, from, quick_ns, quick_span: None, span: None, quick_scale: 1, costs }
 }
 
 /// The suites in the order of a review.
-const PARTS: [Part; 17] = [
+const PARTS: [Part; 20] = [
     part("qd1", Extent::Quick, 1_000, costs(170, 2400, 1000)),
     part("fourcorners", Extent::Quick, 500, costs(130, 800, 500)),
     part("corners", Extent::Quick, 200, costs(370, 9100, 5800)),
@@ -88,6 +94,12 @@ const PARTS: [Part; 17] = [
     part("iometer", Extent::Quick, 300, costs(650, 2350, 2550)),
     part("loadtime", Extent::Quick, 0, costs(1700, 480, 950)),
     part("filebench", Extent::Quick, 1_000, costs(6700, 5900, 5200)),
+    Part { quick_scale: TRACE_PARTS, ..part("heavy", Extent::Quick, 0, costs(900, 2000, 1600)) },
+    Part { quick_scale: TRACE_PARTS, ..part("light", Extent::Quick, 0, costs(600, 900, 800)) },
+    Part {
+        quick_scale: TRACE_PARTS,
+        ..part("drivebench2", Extent::Usual, 0, costs(3000, 8500, 7000))
+    },
     part("trim", Extent::Usual, 1_000, UNMEASURED),
     part("consistency", Extent::Usual, 1_000, UNMEASURED),
     part("seqfill", Extent::Full, 0, UNMEASURED),
@@ -104,7 +116,14 @@ impl Part {
     /// Returns the costs of a pass with this plan in milliseconds: those of a quick one, as many
     /// times as its tests are longer or larger.
     pub(super) fn costs(&self, plan: &Plan) -> Costs {
-        let quick = suites::list(&self.plan(Extent::Quick, plan.target.clone())).work();
+        // With the same cache: some suites run other tests with one.
+        let quick = self.plan(Extent::Quick, plan.target.clone());
+        let extent = |plan: &Plan| (plan.time_ns, plan.span_bytes, plan.trace_scale);
+        if extent(plan) == extent(&quick) {
+            return self.costs;
+        }
+        let quick = Plan { cache: plan.cache.clone(), driver: plan.driver, ..quick };
+        let quick = suites::list(&quick).work();
         let all = suites::list(plan).work();
         let ratio = |all: u64, quick: u64| if quick > 0 { all as f64 / quick as f64 } else { 1.0 };
         let times = ratio(all.timed_ns, quick.timed_ns);
@@ -120,6 +139,7 @@ impl Part {
         match extent {
             Extent::Quick => Plan {
                 time_ns: self.quick_ns.min(usual.time_ns),
+                trace_scale: 1.0 / f64::from(self.quick_scale),
                 span_bytes: self.quick_span.or(usual.span_bytes),
                 ..usual
             },
@@ -154,6 +174,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_pass_costs_as_much_more_as_its_tests_are_longer_with_a_cache_as_without() {
+        let target = Target::parse("model:samsung-840-evo-250").expect("a model");
+        for part in PARTS.iter().filter(|part| ["corners", "cdm"].contains(&part.suite)) {
+            let bare = part.plan(Extent::Quick, target.clone());
+            let cache = Some(part.suite().cache(block::Size(1 << 30)));
+            let cached = Plan { cache, ..bare.clone() };
+            assert_eq!([&bare, &cached].map(|plan| part.costs(plan)), [part.costs; 2], "{part:?}");
+            let Costs { bare_ms, cached_ms, rapid_ms } = part.costs;
+            let twice = costs(2 * bare_ms, 2 * cached_ms, 2 * rapid_ms);
+            let longer = [bare, cached].map(|plan| Plan { time_ns: 2 * plan.time_ns, ..plan });
+            assert_eq!(longer.map(|plan| part.costs(&plan)), [twice; 2], "{part:?}");
+        }
+    }
+
+    #[test]
     fn a_part_is_a_suite_and_a_quick_one_is_shorter() {
         let target = Target::parse("model:samsung-840-evo-250").expect("a model");
         for part in PARTS {
@@ -176,7 +211,7 @@ mod tests {
             let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
             chosen(extent, &only).map(|parts| parts.len())
         };
-        assert_eq!(names(Extent::Quick, &[]).ok(), Some(11));
+        assert_eq!(names(Extent::Quick, &[]).ok(), Some(13));
         assert_eq!(names(Extent::Full, &[]).ok(), Some(PARTS.len()));
         assert_eq!(names(Extent::Quick, &["QD1", "pts"]).ok(), Some(2));
         let refused = names(Extent::Quick, &["qd2"]).expect_err("no suite").to_string();

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod common;
+mod drives;
 mod exports;
 mod files;
 mod fio;

@@ -270,7 +270,7 @@ impl Handle {
     /// ahead of writeback.
     async fn wait_for_writeback(&self, mine: u64, new: u32, lead: u32) {
         let throttle = &self.shared.throttle;
-        let least_ns = self.shared.writeback.estimator.least_of(new);
+        let least_ns = self.shared.writeback.estimator.change_ns(new);
         let Some(least_ns) = least_ns.filter(|_| lead > 0) else {
             return throttle.after(mine).await;
         };

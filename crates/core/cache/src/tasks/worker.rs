@@ -32,6 +32,7 @@ impl Handle {
             filled: level.filled(),
             pressed: level.is_filling(),
             writers: shared.throttle.runs_for_writers(),
+            writer_blocks: shared.throttle.last_blocks(),
         }
     }
 

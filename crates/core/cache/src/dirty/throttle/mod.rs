@@ -67,6 +67,8 @@ pub(crate) struct Throttle {
     next_ns: AtomicU64,
     /// Writers that wait.
     waiting: AtomicU32,
+    /// The blocks of the last change that was throttled.
+    last_blocks: AtomicU32,
     bells: Box<[Event]>,
     /// Changes that were throttled, and their total delay.
     slowed: AtomicU64,
@@ -82,6 +84,7 @@ impl Default for Throttle {
             zeros: AtomicU32::new(0),
             next_ns: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
+            last_blocks: AtomicU32::new(0),
             bells: (0..BELLS).map(|_| Event::new()).collect(),
             slowed: AtomicU64::new(0),
             slowed_ns: AtomicU64::new(0),
@@ -117,6 +120,9 @@ impl Throttle {
             false => level.price(flush_ns / block_ns),
         };
         let price = price.min(PRICE_MAX) * u64::from(new);
+        if price > 0 {
+            self.last_blocks.store(new, Ordering::Relaxed);
+        }
         let takes_ns = |block_ns: u64| block_ns.saturating_mul(price) / ONE;
         match price {
             0 => ThrottleWait::Immediate,
@@ -261,6 +267,11 @@ impl Throttle {
     /// Whether a writer waits.
     pub(crate) fn is_awaited(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// Returns the blocks of the last change that was throttled; 0: none was.
+    pub(crate) fn last_blocks(&self) -> u32 {
+        self.last_blocks.load(Ordering::Relaxed)
     }
 
     /// Returns the number of runs that may replace waiting writers: one for each writer and one

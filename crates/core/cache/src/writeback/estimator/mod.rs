@@ -30,8 +30,23 @@ const FULL: u32 = 4;
 /// One run in this number has the maximum length: otherwise the estimator would not detect that
 /// longer runs have become better.
 const LONG_ONE_IN: u32 = 64;
+/// Length of the first runs, in blocks; longer ones are tried step by step. Data in order would
+/// have long runs only, and a writer that waits would wait for several of them.
+const FIRST_BLOCKS: u32 = 16;
+/// The used part of the room below the first throttled writer, in 1024ths, from which a writer may
+/// soon wait for the runs that begin now.
+const NEAR_THROTTLE: u32 = 512;
+/// Minimum number of runs in flight while writers are throttled and nothing else waits: each hides
+/// a part of the other's time.
+const PRESSED_WINDOW: u32 = 2;
 /// One run in this number is sent alone.
 const ALONE_ONE_IN: u32 = 256;
+/// Minimum number of runs in flight while a client waits for a flush.
+const FLUSH_WINDOW: u32 = 4;
+/// The time for which a read may have to wait behind a flush's runs, in nanoseconds: while nothing
+/// else waits for the device, a flush has as many runs in flight as the device serves in this time.
+/// The best window leaves a part of the device's rate unused for the sake of others.
+const FLUSH_QUEUE_NS: u64 = 500_000;
 
 /// Measurements of writeback (C13).
 #[derive(Debug)]
@@ -58,6 +73,8 @@ pub(crate) struct Estimator {
     part: AtomicU32,
     /// The time of the last write-through; 0: never.
     written_through_ns: AtomicU64,
+    /// The time that each run adds to a queue in the device, in nanoseconds; 0: not measured yet.
+    run_share_ns: AtomicU64,
 }
 
 /// A write-through counts as recent within this number of service times of the backing.
@@ -82,6 +99,7 @@ impl Default for Estimator {
             alone: AtomicU32::new(0),
             part: AtomicU32::new(u32::MAX),
             written_through_ns: AtomicU64::new(0),
+            run_share_ns: AtomicU64::new(0),
         }
     }
 }
@@ -102,6 +120,8 @@ pub(crate) struct Foreground {
     pub(crate) pressed: bool,
     /// The number of writers that wait for writeback.
     pub(crate) writers: u32,
+    /// The blocks of the last change that was throttled.
+    pub(crate) writer_blocks: u32,
 }
 
 fn class_of(blocks: u32) -> usize {
@@ -147,15 +167,26 @@ impl Estimator {
         let best_window = self.best_window();
         let rising = (FULL * foreground.filled / 1024).max(1);
         let window = match foreground {
-            Foreground { flush: true, .. } => best_window.max(4),
+            Foreground { flush: true, reads: 0, changes: false, .. } => {
+                best_window.max(self.flush_window())
+            }
+            Foreground { flush: true, .. } => best_window.max(FLUSH_WINDOW),
             Foreground { changes: true, .. } => 1,
             Foreground { reads: 1.., pressed: false, .. } => (best_window / 2).max(rising),
             Foreground { reads: 1.., .. } => {
                 best_window.saturating_sub(foreground.reads).max(rising)
             }
+            Foreground { pressed: true, .. } => best_window.max(PRESSED_WINDOW),
             _ => best_window,
         };
         window.max(foreground.writers)
+    }
+
+    /// Returns the number of runs in flight while a client waits for a flush and nothing else waits
+    /// for the device.
+    fn flush_window(&self) -> u32 {
+        let runs = FLUSH_QUEUE_NS.checked_div(self.run_share_ns.load(Ordering::Relaxed));
+        runs.and_then(|runs| u32::try_from(runs).ok()).unwrap_or(0).max(FLUSH_WINDOW)
     }
 
     /// Returns the best number of runs in flight for the device.
@@ -224,7 +255,9 @@ impl Estimator {
     ) -> bool {
         // While others are served, the cause of a queue is unknown.
         let most = if foreground.reads > 0 || foreground.changes { 0 } else { most };
-        self.learn(now_ns.saturating_sub(start_ns).max(1), blocks, most);
+        let ns = now_ns.saturating_sub(start_ns).max(1);
+        ease(&self.run_share_ns, (ns / u64::from(self.in_flight().max(1))).max(1));
+        self.learn(ns, blocks, most);
         self.sample_blocks.fetch_add(u64::from(blocks), Ordering::Relaxed);
         self.leave(now_ns);
         self.sample()
@@ -329,28 +362,58 @@ impl Estimator {
 
     /// Returns the length in blocks of the shortest run that the backing handles nearly as
     /// efficiently as any: longer runs only make others wait longer. If readers would wait, and
-    /// there is room, the run may be less efficient.
+    /// there is room, or if writers wait for the runs, the run may be less efficient; but for
+    /// writers it is at least as long as their own changes, which the device would serve without
+    /// the cache. If nothing but a flush waits, it may hardly be less efficient.
     pub(crate) fn run_blocks(&self, most: u32, foreground: Foreground) -> u32 {
-        let gently = foreground.reads > 0 && !foreground.pressed;
+        let is_near_throttle = foreground.pressed || foreground.filled >= NEAR_THROTTLE;
+        let is_for_flush = foreground.flush && foreground.reads == 0 && !foreground.changes;
+        let gently = match foreground.reads {
+            0 => foreground.changes || is_near_throttle && !foreground.flush,
+            _ => foreground.changes || !foreground.pressed,
+        };
         let number = self.runs.fetch_add(1, Ordering::Relaxed);
-        if number.is_multiple_of(LONG_ONE_IN) && !gently {
+        if number % LONG_ONE_IN == LONG_ONE_IN - 1 && !gently {
             return most;
         }
+        let blocks = match (gently, is_for_flush) {
+            (true, _) => self.efficient_blocks(2),
+            (false, false) => self.efficient_blocks(10),
+            // Of short runs, the time without a queue is not known exactly enough.
+            (false, true) => self.efficient_blocks(32).max(FIRST_BLOCKS),
+        };
+        let least = if foreground.reads == 0 { foreground.writer_blocks } else { 0 };
+        most.min(least.max(blocks))
+    }
+
+    /// Returns the length of the shortest run whose time per block exceeds that of the most
+    /// efficient one by at most one part in `part`.
+    fn efficient_blocks(&self, part: u64) -> u32 {
         // Nanoseconds per block, for each known class.
         let each = |class: usize| match self.least_ns[class].load(Ordering::Relaxed) {
             0 => None,
             ns => Some(ns.saturating_mul(1 << 10) >> class),
         };
-        let Some(best) = (0..CLASSES).filter_map(each).min() else { return most };
-        let worse = if gently { best / 2 } else { best / 10 };
-        let good = |class: &usize| each(*class).is_some_and(|ns| ns <= best.saturating_add(worse));
-        match (0..CLASSES).find(good) {
+        let Some(best) = (0..CLASSES).filter_map(each).min() else { return FIRST_BLOCKS };
+        let worst = best.saturating_add(best / part);
+        let good = |class: &usize| each(*class).is_some_and(|ns| ns <= worst);
+        let class = (0..CLASSES).find(good).unwrap_or(0);
+        match class {
+            // On an idle device a shorter run shows its own time.
+            1.. if self.in_flight() <= 1 && each(class - 1).is_none() => 1 << (class - 1),
             // The largest known class may be the best only because no larger one has been tried.
-            Some(class) if (class + 1..CLASSES).any(|larger| each(larger).is_some()) => {
-                most.min(1 << class)
+            _ if (class + 1..CLASSES).all(|larger| each(larger).is_none()) => {
+                FIRST_BLOCKS.max(2 << class)
             }
-            _ => most,
+            _ => 1 << class,
         }
+    }
+
+    /// Returns the backing's time for a change of this number of blocks, as far as is known. Where
+    /// only longer runs are known, it is a share of the shortest one.
+    pub(crate) fn change_ns(&self, blocks: u32) -> Option<u64> {
+        let share_ns = || self.block_ns().map(|ns| ns.saturating_mul(blocks.into()));
+        self.least_of(blocks).or_else(share_ns)
     }
 
     /// Adds the measurements.

@@ -52,7 +52,7 @@ fn the_window_finds_the_servers_and_does_not_queue_behind_them() {
 fn runs_are_as_long_as_the_device_likes() {
     let drain = Estimator::default();
     let alone = Foreground::default();
-    assert_eq!(drain.run_blocks(256, alone), 256, "nothing is known");
+    assert_eq!(drain.run_blocks(256, alone), 16, "nothing is known");
     for blocks in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
         drive(&drain, 50, blocks, 3, 44_000, 7_900);
     }
@@ -134,8 +134,15 @@ fn the_time_of_zeros_alone_is_not_counted() {
     assert_eq!((drain.in_flight(), drain.sample_ns.load(Ordering::Relaxed)), (0, 0));
 }
 
-const QUIET: Foreground =
-    Foreground { reads: 0, changes: false, flush: false, filled: 0, pressed: false, writers: 0 };
+const QUIET: Foreground = Foreground {
+    reads: 0,
+    changes: false,
+    flush: false,
+    filled: 0,
+    pressed: false,
+    writers: 0,
+    writer_blocks: 0,
+};
 
 /// Makes an estimator with these minimum times in nanoseconds for runs of these numbers of blocks.
 fn knowing(least: &[(u32, u64)]) -> Estimator {
@@ -380,7 +387,7 @@ fn what_a_block_takes_is_measured_by_the_shortest_runs_that_were_sent() {
 fn a_run_is_the_shortest_that_is_nearly_as_efficient_as_any() {
     let read = Foreground { reads: 1, ..QUIET };
     let length = |two_ns, foreground| {
-        let drain = knowing(&[(2, two_ns), (4, 4000), (8, 9000)]);
+        let drain = knowing(&[(1, 9000), (2, two_ns), (4, 4000), (8, 9000)]);
         drain.run_blocks(64, foreground)
     };
     // Four take 1000 ns each. A tenth worse is nearly as good; if readers wait, a half worse.
@@ -389,10 +396,67 @@ fn a_run_is_the_shortest_that_is_nearly_as_efficient_as_any() {
     let pressed = Foreground { pressed: true, ..read };
     assert_eq!([2200, 2201].map(|ns| length(ns, pressed)), [2, 4]);
     // The largest known class, or the only one, may be best because no larger one was tried.
-    assert_eq!(knowing(&[(2, 2000), (4, 3000)]).run_blocks(64, QUIET), 64);
-    assert_eq!(knowing(&[(1, 1000)]).run_blocks(64, QUIET), 64);
-    assert_eq!(knowing(&[(4, 1000)]).run_blocks(64, QUIET), 64);
-    assert_eq!(knowing(&[(4, 4000), (8, 9000)]).run_blocks(3, QUIET), 3, "no more than it may be");
+    assert_eq!(knowing(&[(2, 2000), (4, 3000)]).run_blocks(64, QUIET), 16);
+    assert_eq!(knowing(&[(1, 1000)]).run_blocks(64, QUIET), 16);
+    assert_eq!(busy(&[(16, 1000)]).run_blocks(64, QUIET), 32);
+    assert_eq!(busy(&[(4, 4000), (8, 9000)]).run_blocks(3, QUIET), 3, "no more than it may be");
+}
+
+/// An estimator with these minimum times, with two runs in flight.
+fn busy(least: &[(u32, u64)]) -> Estimator {
+    let drain = knowing(least);
+    drain.in_flight.store(2, Ordering::Relaxed);
+    drain
+}
+
+#[test]
+fn the_first_runs_are_short_and_shorter_ones_are_tried_on_an_idle_device() {
+    let new = Estimator::default();
+    assert_eq!([0; 4].map(|_| new.run_blocks(256, QUIET)), [16; 4], "nothing is known");
+    // Half the length of the best one, until that is known; and only without others in flight.
+    assert_eq!(knowing(&[(64, 64_000), (256, 250_000)]).run_blocks(256, QUIET), 32);
+    assert_eq!(busy(&[(64, 64_000), (256, 250_000)]).run_blocks(256, QUIET), 64);
+    // Twice the length of the best one, if that is the longest that is known.
+    assert_eq!(knowing(&[(32, 60_000), (64, 64_000)]).run_blocks(256, QUIET), 128);
+}
+
+#[test]
+fn a_writer_that_may_soon_wait_does_not_wait_for_long_runs() {
+    let known = [(16, 20_000), (256, 256_000)];
+    let near = |filled| Foreground { filled, ..QUIET };
+    assert_eq!([511, 512].map(|filled| busy(&known).run_blocks(256, near(filled))), [256, 16]);
+    let changes = Foreground { changes: true, ..QUIET };
+    assert_eq!(busy(&known).run_blocks(256, changes), 16, "a write-through is in flight");
+    // A longer run is tried until one is known.
+    let pressed = Foreground { pressed: true, ..QUIET };
+    assert_eq!(busy(&known[..1]).run_blocks(256, pressed), 32);
+    assert_eq!(busy(&known).run_blocks(256, pressed), 16);
+    // A run is no shorter than the change that waits; but a read behind it counts more.
+    let large = Foreground { writer_blocks: 40, ..pressed };
+    assert_eq!(busy(&known).run_blocks(256, large), 40);
+    assert_eq!(busy(&known).run_blocks(256, Foreground { reads: 1, pressed: false, ..large }), 16);
+    // A client that waits for a flush waits for all of them.
+    assert_eq!(busy(&known).run_blocks(256, Foreground { flush: true, ..pressed }), 256);
+    // Of two runs each hides a part of the other's time.
+    let drain = busy(&known);
+    drain.window.store(ONE, Ordering::Relaxed);
+    assert_eq!([QUIET, pressed].map(|foreground| drain.window(foreground)), [1, 2]);
+}
+
+#[test]
+fn a_flush_may_queue_runs_for_half_a_millisecond() {
+    let flush = Foreground { flush: true, ..QUIET };
+    let window = |share_ns, foreground| {
+        let drain = Estimator::default();
+        drain.window.store(ONE, Ordering::Relaxed);
+        drain.run_share_ns.store(share_ns, Ordering::Relaxed);
+        drain.window(foreground)
+    };
+    // Not measured, short runs, long ones.
+    assert_eq!([0, 12_500, 400_000].map(|share_ns| window(share_ns, flush)), [4, 40, 4]);
+    assert_eq!(window(12_500, Foreground { reads: 1, ..flush }), 4, "a read waits");
+    assert_eq!(window(12_500, Foreground { changes: true, ..flush }), 4);
+    assert_eq!(window(12_500, QUIET), 1);
 }
 
 #[test]
@@ -406,8 +470,9 @@ fn one_run_in_64_is_as_long_as_it_can_be_unless_readers_wait() {
     let read = Foreground { reads: 1, ..QUIET };
     assert_eq!((lengths(QUIET), lengths(read)), (2, 0));
     assert_eq!(lengths(Foreground { pressed: true, ..read }), 2);
+    assert_eq!(lengths(Foreground { pressed: true, ..QUIET }), 0, "nor if writers do");
     // The 64th and the 128th.
     let drain = knowing(&[(1, 1000), (8, 8000)]);
-    drain.runs.store(63, Ordering::Relaxed);
+    drain.runs.store(62, Ordering::Relaxed);
     assert_eq!([0; 3].map(|_| drain.run_blocks(64, QUIET)), [1, 64, 1]);
 }
