@@ -13,8 +13,8 @@
 //! counts as a backing that hangs, but the volume does not fail.
 //!
 //! A tick that is noticed late by the length of a tick does not count: the process was stopped, and
-//! the end of a link may be noticed only after it. Of two such ticks in a row, one counts, so that a
-//! hang is noticed on the busiest machine.
+//! the end of a link may be noticed only after it. Of two such ticks in a row, one counts, so that
+//! a hang is noticed on the busiest machine.
 
 use crate::backing::in_flight::{Ages, Overdue, TICKS};
 use crate::handle::Handle;
