@@ -21,6 +21,7 @@ use clap::Subcommand;
 use daemon::control::losses::Losses;
 use daemon::control::words::{Ask, Row};
 use daemon::control::{Daemon, Roll, call_roll};
+pub(crate) use list::unserved_with_reasons;
 pub(crate) use map::MapDuring;
 use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};

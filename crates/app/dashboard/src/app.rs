@@ -1,0 +1,118 @@
+//! State of the process, and its routes.
+
+use crate::access::secret::Secret;
+use crate::access::sessions::Sessions;
+use crate::access::tokens::Tokens;
+use crate::access::{checks, form};
+use crate::actions::{self, Notice};
+use crate::program::Program;
+use crate::runs::Runs;
+use crate::{events, pages};
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+use live::Fleet;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, watch};
+
+/// Maximum number of pages that are kept up to date at a time.
+pub(crate) const STREAMS_MAX: usize = 32;
+
+/// State of the process.
+pub(crate) struct App {
+    pub(crate) fleet: Fleet,
+    pub(crate) tokens: Tokens,
+    pub(crate) port: u16,
+    /// The values of Host that are accepted.
+    pub(crate) hosts: Vec<String>,
+    /// The CSRF token of the form before a session.
+    pub(crate) login_csrf: Secret,
+    pub(crate) program: Program,
+    pub(crate) runs: Runs,
+    /// Changes of the fleet and of the runs.
+    pub(crate) changes: watch::Receiver<u64>,
+    /// A permit for each page that is kept up to date.
+    pub(crate) streams: Arc<Semaphore>,
+    sessions: Mutex<Sessions>,
+    notices: Mutex<VecDeque<Notice>>,
+    begun: Instant,
+}
+
+/// Parts of the state that exist before it.
+pub(crate) struct Parts {
+    pub(crate) fleet: Fleet,
+    pub(crate) tokens: Tokens,
+    pub(crate) port: u16,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) login_csrf: Secret,
+    pub(crate) program: Program,
+    pub(crate) runs: Runs,
+    pub(crate) changes: watch::Receiver<u64>,
+}
+
+impl App {
+    pub(crate) fn new(parts: Parts) -> App {
+        let Parts { fleet, tokens, port, hosts, login_csrf, program, runs, changes } = parts;
+        #[allow(clippy::disallowed_methods, reason = "a command, without a lane")]
+        let begun = Instant::now();
+        App {
+            fleet,
+            tokens,
+            port,
+            hosts,
+            login_csrf,
+            program,
+            runs,
+            changes,
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            sessions: Mutex::default(),
+            notices: Mutex::default(),
+            begun,
+        }
+    }
+
+    /// Returns the time since the process began.
+    pub(crate) fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    pub(crate) fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the results of actions, the oldest first.
+    pub(crate) fn notices(&self) -> MutexGuard<'_, VecDeque<Notice>> {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the routes with their checks.
+pub(crate) fn router(app: &Arc<App>) -> Router {
+    Router::new()
+        .route("/", get(pages::overview::page))
+        .route("/login", get(pages::login::page).post(pages::login::log_in))
+        .route("/logout", post(pages::login::log_out))
+        .route("/volume/{name}", get(pages::volume::page))
+        .route("/volume/{name}/map", get(pages::map::page).post(pages::map::make))
+        .route("/volume/{name}/settings", post(actions::set))
+        .route("/volume/{name}/{action}", post(actions::act))
+        .route("/drive", get(pages::drive::list))
+        .route("/drive/{name}", get(pages::drive::health))
+        .route("/bench", get(pages::bench::page).post(pages::bench::start))
+        .route("/bench/cancel", post(pages::bench::cancel))
+        .route("/bench/result", get(pages::bench::result))
+        .route("/bench/comparison", get(pages::bench::comparison))
+        .route("/events/overview", get(events::overview))
+        .route("/events/volume/{name}", get(events::volume))
+        .route("/events/bench", get(events::bench))
+        .route("/style.css", get(pages::style))
+        .route("/live.js", get(pages::script))
+        .route("/icon.svg", get(pages::icon))
+        .fallback(pages::missing)
+        .layer(from_fn_with_state(app.clone(), checks::check))
+        .with_state(app.clone())
+}
+
+pub(crate) use form::{AdminForm, Form};
