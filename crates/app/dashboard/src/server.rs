@@ -32,10 +32,8 @@ const HEAD_TIME: Duration = Duration::from_secs(20);
 const WRITE_TIME: Duration = Duration::from_secs(20);
 /// Memory for the head of a request.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Time between two readings of all statistics while somebody looks at them.
-pub(crate) const PACE: Duration = Duration::from_secs(1);
-/// The same while nobody does.
-pub(crate) const PACE_UNSEEN: Duration = Duration::from_secs(5);
+/// Factor for the time between two readings while nobody looks at the pages.
+const UNSEEN: u32 = 5;
 
 /// What a dashboard needs.
 pub struct Options {
@@ -47,6 +45,8 @@ pub struct Options {
     pub runtime: PathBuf,
     /// This program, which runs suites and reads drives.
     pub program: PathBuf,
+    /// Time between two readings of all statistics while somebody looks at the pages.
+    pub pace: Duration,
 }
 
 /// A dashboard that listens.
@@ -118,7 +118,7 @@ impl Dashboard {
         let changed = Arc::new(changed);
         let runs = Runs::new(changed.clone()).map_err(broken)?;
         let app = Arc::new(App::new(Parts {
-            fleet: Fleet::start(options.source, PACE),
+            fleet: Fleet::start(options.source, options.pace),
             tokens,
             port: address.port(),
             hosts: hosts(address),
@@ -127,13 +127,13 @@ impl Dashboard {
             runs,
             changes,
         }));
-        let followed = Arc::downgrade(&app);
+        let (followed, pace) = (Arc::downgrade(&app), options.pace);
         std::thread::spawn(move || {
             let mut number = 0;
             while let Some(app) = followed.upgrade() {
                 number = app.fleet.wait(number, Duration::from_secs(1));
                 let is_seen = app.streams.available_permits() < app::STREAMS_MAX;
-                app.fleet.set_pace(if is_seen { PACE } else { PACE_UNSEEN });
+                app.fleet.set_pace(if is_seen { pace } else { pace * UNSEEN });
                 changed.send_modify(|count| *count += 1);
             }
         });

@@ -150,7 +150,7 @@ mod tests {
         let rates = interval.rates();
         assert_eq!((rates.reads_per_s, rates.hit_ratio), (200.0, Some(0.75)));
         assert_eq!((rates.written_bytes_per_s, rates.saved_bytes_per_s), (2097152.0, 1048576.0));
-        assert_eq!((rates.hit_p50_ns, rates.miss_p50_ns), (Some(71), None));
+        assert_eq!((rates.hit_p50_ns, rates.miss_p50_ns), (Some(70), None));
         assert_eq!((rates.backing_reads_per_s, rates.dirty_bytes), (50.0, 8192));
         assert!(!interval.is_restarted());
     }

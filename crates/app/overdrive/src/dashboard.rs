@@ -55,6 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         source: source(arguments.control.as_ref()),
         runtime: daemon::runtime_directory(),
         program: daemon::program_path().map_err(|error| broken("this program", error))?,
+        pace: Duration::from_secs(1),
     })?;
     let [viewer, admin] = dashboard.token_files();
     daemon::say!("{}", dashboard.url());

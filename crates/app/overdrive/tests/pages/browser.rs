@@ -8,6 +8,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// Debian's name, and others'.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
+/// A name that leads to this machine.
+pub(crate) const REBOUND: &str = "rebound.example";
+
 /// A browser with one page.
 pub(crate) struct Browser {
     child: Child,
@@ -33,6 +36,8 @@ impl Browser {
             .args(["-c", script, "sh", name, "--headless", "--no-sandbox", "--disable-gpu"])
             .args(["--remote-debugging-pipe", "--disable-dev-shm-usage", "about:blank"])
             .arg(format!("--user-data-dir={}", home.display()))
+            // A name of another site that leads to this machine, for tests of DNS rebinding.
+            .arg(format!("--host-resolver-rules=MAP {REBOUND} 127.0.0.1"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -78,20 +83,86 @@ impl Browser {
     }
 
     /// Opens a page and waits until it is loaded. `scheme` is `light` or `dark`.
-    pub(crate) fn open(&mut self, page: &Path, (width, height): (u32, u32), scheme: &str) {
+    pub(crate) fn open(&mut self, page: &Path, size: (u32, u32), scheme: &str) {
+        self.show_as(size, scheme);
+        self.events.clear();
+        self.go(&format!("file://{}", page.display()));
+    }
+
+    /// Sets the size of the screen and the colours.
+    pub(crate) fn show_as(&mut self, (width, height): (u32, u32), scheme: &str) {
         let phone = width < 600;
         let metrics = json!({
             "width": width, "height": height, "deviceScaleFactor": if phone { 3 } else { 1 }, "mobile": phone,
         });
         self.call("Emulation.setDeviceMetricsOverride", metrics);
         self.media("screen", scheme);
-        self.events.clear();
-        self.call("Page.navigate", json!({ "url": format!("file://{}", page.display()) }));
-        let is_loaded = |event: &Value| event["method"] == "Page.loadEventFired";
-        while !self.events.iter().any(is_loaded) {
+    }
+
+    /// Opens an address and waits until its page is loaded.
+    pub(crate) fn go(&mut self, url: &str) {
+        let before = self.loads();
+        self.call("Page.navigate", json!({ "url": url }));
+        self.wait_for_load(before);
+    }
+
+    /// Clicks on an element that leads to another page, and waits until that is loaded.
+    pub(crate) fn follow(&mut self, element: &str) {
+        let before = self.loads();
+        self.click(element);
+        self.wait_for_load(before);
+    }
+
+    /// Clicks on the middle of an element, as a pointer does.
+    pub(crate) fn click(&mut self, element: &str) {
+        let script = format!(
+            "(() => {{ const element = {element}; element.scrollIntoView({{ block: 'center' }}); \
+             const box = element.getBoundingClientRect(); \
+             return [box.left + box.width / 2, box.top + box.height / 2]; }})()"
+        );
+        let place = self.value(&script);
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event = json!({
+                "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1,
+            });
+            self.call("Input.dispatchMouseEvent", event);
+        }
+    }
+
+    /// Presses a key.
+    pub(crate) fn press(&mut self, key: &str, code: u32) {
+        for kind in ["rawKeyDown", "char", "keyUp"] {
+            let mut event = json!({
+                "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code,
+            });
+            if key == "Enter" {
+                event["text"] = "\r".into();
+            } else if kind == "char" {
+                continue;
+            }
+            self.call("Input.dispatchKeyEvent", event);
+        }
+    }
+
+    fn loads(&self) -> usize {
+        let is_load = |event: &&Value| event["method"] == "Page.loadEventFired";
+        self.events.iter().filter(is_load).count()
+    }
+
+    fn wait_for_load(&mut self, before: usize) {
+        while self.loads() == before {
             let message = self.message();
             self.events.push(message);
         }
+    }
+
+    /// Waits until an expression is true.
+    pub(crate) fn wait(&mut self, expression: &str) {
+        let script = format!(
+            "new Promise(done => {{ const look = () => {{ if ({expression}) done(true); \
+             else setTimeout(look, 50); }}; look(); }})"
+        );
+        self.value(&script);
     }
 
     /// Sets the medium of the page: `screen` or `print`.
