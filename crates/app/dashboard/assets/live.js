@@ -44,10 +44,9 @@
     + ". The page continues when it does.", true);
   const source = new EventSource(path);
   source.onmessage = event => {
-    const next = new DOMParser().parseFromString(event.data, "text/html").body;
-    const shape = document.createElement("div");
-    shape.id = "live";
-    shape.append(...next.childNodes);
+    // The same text as in the page, so that both have the same nodes.
+    const text = `<div id="live">\n${event.data}\n</div>`;
+    const shape = new DOMParser().parseFromString(text, "text/html").getElementById("live");
     live.classList.remove("stale");
     morph(live, shape);
     latest = clock();

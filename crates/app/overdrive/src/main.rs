@@ -24,6 +24,7 @@ mod sim;
 mod supervisors;
 mod terminal;
 mod tools;
+mod top;
 mod trace;
 mod volumes;
 mod watch;
@@ -65,6 +66,7 @@ enum Command {
     Trace(trace::Arguments),
     Advise(advise::Arguments),
     Pool(pool::Arguments),
+    Top(top::Arguments),
     Dashboard(dashboard::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
@@ -131,6 +133,7 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::run(&arguments),
         Command::Advise(arguments) => advise::run(&arguments),
         Command::Pool(arguments) => pool::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Dashboard(arguments) => dashboard::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),

@@ -26,6 +26,7 @@ pub(crate) use map::MapDuring;
 use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+pub(crate) use stats::seconds as interval;
 pub(crate) use waiting::ask;
 
 /// List, show and control the volumes that are served.

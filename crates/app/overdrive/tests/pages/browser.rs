@@ -58,6 +58,13 @@ impl Browser {
 
     /// Calls a method, and waits for its result.
     pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
+        let message = self.try_call(method, parameters);
+        assert!(message["error"].is_null(), "{method}: {}", message["error"]);
+        message["result"].clone()
+    }
+
+    /// Calls a method, and waits for its result or its error.
+    fn try_call(&mut self, method: &str, parameters: Value) -> Value {
         self.count += 1;
         let mut command = json!({ "id": self.count, "method": method, "params": parameters });
         if !self.session.is_empty() {
@@ -68,8 +75,7 @@ impl Browser {
         loop {
             let message = self.message();
             if message["id"] == self.count {
-                assert!(message["error"].is_null(), "{method}: {}", message["error"]);
-                return message["result"].clone();
+                return message;
             }
             self.events.push(message);
         }
@@ -156,13 +162,23 @@ impl Browser {
         }
     }
 
-    /// Waits until an expression is true.
+    /// Presses a key that leads to another page, and waits until that is loaded.
+    pub(crate) fn press_to_follow(&mut self, key: &str, code: u32) {
+        let before = self.loads();
+        self.press(key, code);
+        self.wait_for_load(before);
+    }
+
+    /// Waits until an expression is true, also if the page is replaced meanwhile.
     pub(crate) fn wait(&mut self, expression: &str) {
-        let script = format!(
-            "new Promise(done => {{ const look = () => {{ if ({expression}) done(true); \
-             else setTimeout(look, 50); }}; look(); }})"
-        );
-        self.value(&script);
+        let script = format!("new Promise(done => setTimeout(() => done(!!({expression})), 50))");
+        let asked = json!({ "expression": script, "returnByValue": true, "awaitPromise": true });
+        loop {
+            let found = self.try_call("Runtime.evaluate", asked.clone());
+            if found["result"]["result"]["value"] == true {
+                return;
+            }
+        }
     }
 
     /// Sets the medium of the page: `screen` or `print`.

@@ -172,6 +172,7 @@ fn the_dashboard_is_read_and_used() {
     // Browsers report the status 403 as an error of the page.
     visit.browser.events.clear();
     log_in(&mut visit, &token("admin-token"));
+    visit.picture("logged-in.png");
     visit.wait_for("Live: the figures change by themselves.");
     visit.wait_for("ssd");
     visit.look("overview");
@@ -225,12 +226,7 @@ fn log_in(visit: &mut Visit, token: &str) {
     }
     visit.browser.value("document.getElementById('token').focus()");
     visit.browser.call("Input.insertText", json!({ "text": token }));
-    let before = visit.browser.value("location.href");
-    visit.browser.press("Enter", 13);
-    visit.browser.wait(&format!(
-        "document.readyState === 'complete' && (location.href !== {before} || \
-         document.querySelector('[role=alert]'))"
-    ));
+    visit.browser.press_to_follow("Enter", 13);
 }
 
 /// The map, the actions and the settings of a volume.
@@ -263,7 +259,7 @@ fn use_volume(visit: &mut Visit) {
     let kind = visit.browser.value("document.activeElement.getAttribute('class')");
     assert_eq!(kind, "tip", "the focus stays where it was");
     visit.browser.value(&format!("{}.focus()", Visit::button("Flush")));
-    visit.browser.press("Enter", 13);
+    visit.browser.press_to_follow("Enter", 13);
     visit.wait_for("Flushed: all answered writes are durable. 0 s ago");
 }
 
