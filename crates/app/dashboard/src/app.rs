@@ -35,6 +35,8 @@ pub(crate) struct App {
     pub(crate) changes: watch::Receiver<u64>,
     /// A permit for each page that is kept up to date.
     pub(crate) streams: Arc<Semaphore>,
+    /// Held while a map is made.
+    pub(crate) map_turn: tokio::sync::Mutex<()>,
     sessions: Mutex<Sessions>,
     notices: Mutex<VecDeque<Notice>>,
     begun: Instant,
@@ -67,6 +69,7 @@ impl App {
             runs,
             changes,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            map_turn: tokio::sync::Mutex::new(()),
             sessions: Mutex::default(),
             notices: Mutex::default(),
             begun,

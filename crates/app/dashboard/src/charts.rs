@@ -7,10 +7,14 @@ use report::axis::Axis;
 use report::plot::{Curve, Names, Plot, Style, escaped};
 use std::time::Duration;
 
-/// Time that the charts show.
+/// Times that the charts may show, in seconds: the shortest one that covers all points.
+const SPANS: [u64; 4] = [60, 120, 180, 300];
+/// Longest time that the charts show.
 const SHOWN: Duration = Duration::from_secs(300);
 /// Points from which a curve over time is drawn.
 const POINTS_MIN: usize = 2;
+/// Number of points up to which each is marked, so that a single one is seen.
+const MARKED_MAX: usize = 60;
 
 /// Returns a chart with the sentence that states its figures.
 fn with_words(figure: &str, words: &str) -> String {
@@ -25,7 +29,7 @@ fn range(points: &Points, word: impl Fn(f64) -> String) -> String {
     let values = || points.iter().map(|(_, value)| *value);
     let Some(last) = values().next_back() else { return "no value yet".to_owned() };
     let (low, high) = values().fold((last, last), |(low, high), it| (low.min(it), high.max(it)));
-    format!("{} now, {} to {}", word(last), word(low), word(high))
+    format!("latest {}, from {} to {}", word(last), word(low), word(high))
 }
 
 /// Returns the charts over the last minutes; empty if there is too little to draw.
@@ -38,14 +42,19 @@ pub(crate) fn over_time(volume: &Volume, now: Duration) -> String {
     if volume.points.len() < POINTS_MIN {
         return "<p class=\"sub\">The charts begin after a few seconds.</p>\n".to_owned();
     }
+    let oldest = volume.points.front().map_or(0, |(at, _)| now.saturating_sub(*at).as_secs());
+    let span = SPANS.into_iter().find(|span| *span > oldest).unwrap_or(SHOWN.as_secs());
     let draw = |title: &str, up: &str, y: Axis, curves: Vec<(&'static str, Points)>| {
         let plot = Plot {
             title: title.to_owned(),
             along: "seconds before now".to_owned(),
             up: up.to_owned(),
-            x: Axis::exact(-SHOWN.as_secs_f64(), 0.0),
+            x: Axis::exact(-(span as f64), 0.0),
             y,
-            style: Style::Line,
+            style: match volume.points.len() {
+                0..=MARKED_MAX => Style::Marked,
+                _ => Style::Line,
+            },
             names: Names::Above,
             curves: curves.into_iter().map(|(name, points)| Curve::new(name, points)).collect(),
             levels: Vec::new(),

@@ -3,11 +3,12 @@
 use crate::program::{Program, message};
 use report::words::figure;
 use serde_json::Value;
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
@@ -92,7 +93,13 @@ pub(crate) struct Runs {
     run: Mutex<Run>,
     cancel: watch::Sender<u64>,
     changed: Arc<watch::Sender<u64>>,
-    directory: TempDir,
+    directory: PathBuf,
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
 }
 
 /// Name of the page with the result.
@@ -101,11 +108,21 @@ const RESULT: &str = "result.html";
 const COMPARISON: &str = "comparison.html";
 
 impl Runs {
-    /// Makes a directory for the pages, which is removed at the end.
-    pub(crate) fn new(changed: Arc<watch::Sender<u64>>) -> io::Result<Runs> {
-        let directory = tempfile::Builder::new().prefix("overdrive-dashboard-").tempdir()?;
+    /// Makes a directory for the pages, which is removed at the end. That of an earlier dashboard,
+    /// which was killed, is replaced.
+    pub(crate) fn new(directory: PathBuf, changed: Arc<watch::Sender<u64>>) -> io::Result<Runs> {
+        match std::fs::remove_dir_all(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        DirBuilder::new().mode(0o700).create(&directory)?;
         let (cancel, _) = watch::channel(0);
         Ok(Runs { run: Mutex::default(), cancel, changed, directory })
+    }
+
+    /// Returns the file for the map of a volume.
+    pub(crate) fn map_page(&self) -> PathBuf {
+        self.directory.join("map.html")
     }
 
     fn lock(&self) -> MutexGuard<'_, Run> {
@@ -124,12 +141,12 @@ impl Runs {
 
     /// Returns the page with the result.
     pub(crate) fn result_page(&self) -> PathBuf {
-        self.directory.path().join(RESULT)
+        self.directory.join(RESULT)
     }
 
     /// Returns the page with the comparison.
     pub(crate) fn comparison_page(&self) -> PathBuf {
-        self.directory.path().join(COMPARISON)
+        self.directory.join(COMPARISON)
     }
 
     /// Ends the run with the results so far.

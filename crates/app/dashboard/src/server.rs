@@ -116,7 +116,7 @@ impl Dashboard {
         let Dashboard { listener, address, tokens, options } = self;
         let (changed, changes) = watch::channel(0);
         let changed = Arc::new(changed);
-        let runs = Runs::new(changed.clone()).map_err(broken)?;
+        let runs = Runs::new(tokens.pages.clone(), changed.clone()).map_err(broken)?;
         let app = Arc::new(App::new(Parts {
             fleet: Fleet::start(options.source, options.pace),
             tokens,

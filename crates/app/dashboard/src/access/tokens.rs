@@ -16,6 +16,8 @@ pub(crate) struct Tokens {
     pub(crate) viewer_file: PathBuf,
     /// The file with the token of an administrator.
     pub(crate) admin_file: PathBuf,
+    /// A directory for pages, which only this user can enter. It does not exist yet.
+    pub(crate) pages: PathBuf,
 }
 
 impl Tokens {
@@ -45,7 +47,8 @@ impl Tokens {
         };
         let (viewer, viewer_file) = token("token")?;
         let (admin, admin_file) = token("admin-token")?;
-        Ok(Tokens { viewer, admin, viewer_file, admin_file })
+        let pages = directory.join(format!("{port}.pages"));
+        Ok(Tokens { viewer, admin, viewer_file, admin_file, pages })
     }
 
     /// Returns the rights that a token gives; None: it is none of these.

@@ -27,15 +27,13 @@ pub(crate) async fn make(
         return refused(StatusCode::NOT_FOUND, why);
     };
     let socket = volume.socket.to_string_lossy().into_owned();
-    let directory = match tempfile::Builder::new().prefix("overdrive-dashboard-").tempdir() {
-        Ok(directory) => directory,
-        Err(error) => return refused(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
-    };
-    let path = directory.path().join("map.html");
+    // One map at a time: its file has a fixed name, and its work is bounded.
+    let _turn = app.map_turn.lock().await;
+    let path = app.runs.map_page();
     let page = path.to_string_lossy();
     let arguments = ["volume", "map", "--control", &socket, "--report", &page, "--", &name];
     match app.program.output(&arguments).await {
-        Ok(_) => saved::file(path, "The map could not be made.").await,
+        Ok(_) => saved::file(path.clone(), "The map could not be made.").await,
         Err(failure) => {
             let why = format!("The map could not be made: {failure}");
             refused(StatusCode::BAD_GATEWAY, &why)
