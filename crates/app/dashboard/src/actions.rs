@@ -1,7 +1,9 @@
 //! Changes of volumes. Each asks the volume's daemon, and its result is shown on the volume's page.
 
-use crate::app::{AdminForm, App};
-use crate::pages;
+use crate::app::App;
+use crate::frame::refused;
+use crate::notices::Notice;
+use crate::requests::form::AdminForm;
 use crate::words::{path_segment, size};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -22,16 +24,6 @@ use std::time::Duration;
 const WAIT: Duration = Duration::from_secs(10);
 /// Maximum number of results that are shown.
 const NOTICES_MAX: usize = 40;
-
-/// The result of an action.
-#[derive(Clone)]
-pub(crate) struct Notice {
-    pub(crate) volume: String,
-    pub(crate) text: String,
-    pub(crate) is_good: bool,
-    /// When it ended, since the process began.
-    pub(crate) at: Duration,
-}
 
 /// Prefix of the fields with the settings as they were shown.
 pub(crate) const BEFORE: &str = "was-";
@@ -81,7 +73,7 @@ pub(crate) async fn act(
             return note(&app, &name, Err(why));
         }
         "discard" => (clear(true), "The failed state is cleared: dirty data was discarded"),
-        _ => return pages::refused(StatusCode::NOT_FOUND, "There is no such action."),
+        _ => return refused(StatusCode::NOT_FOUND, "There is no such action."),
     };
     carry_out(&app, name, ask, done.to_owned()).await
 }
@@ -95,7 +87,7 @@ async fn carry_out(app: &Arc<App>, name: String, ask: Ask, done: String) -> Resp
             let why = "Nothing was done: no daemon answers for this volume now.".to_owned();
             return note(app, &name, Err(why));
         }
-        None => return pages::refused(StatusCode::NOT_FOUND, "There is no such volume."),
+        None => return refused(StatusCode::NOT_FOUND, "There is no such volume."),
     };
     let (noted, volume) = (app.clone(), name.clone());
     let action = tokio::task::spawn_blocking(move || {

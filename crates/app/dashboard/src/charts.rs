@@ -84,8 +84,10 @@ pub(crate) fn over_time(volume: &Volume, now: Duration) -> String {
     if volume.row.memory_bytes > 0 {
         charts += &latency(&points, draw);
         let dirty = points(&|rates| Some(rates.dirty_bytes as f64 / f64::from(1 << 20)));
-        let words =
-            format!("Dirty data: {}.", range(&dirty, |mib| size((mib * f64::from(1 << 20)) as u64)));
+        let words = format!(
+            "Dirty data: {}.",
+            range(&dirty, |mib| size((mib * f64::from(1 << 20)) as u64))
+        );
         let y = Axis::linear(dirty.iter().map(|point| point.1).chain([1.0]));
         let curves = vec![("dirty", dirty)];
         charts += &with_words(&draw("Dirty data", "MiB", y, curves), &words);

@@ -5,6 +5,7 @@
 
 use crate::access::sessions::Session;
 use crate::app::App;
+use crate::frame::refused;
 use crate::pages;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -59,7 +60,7 @@ fn event(text: &str) -> String {
 fn stream(app: Arc<App>, session: Session, render: Render) -> Response {
     let Ok(permit) = app.streams.clone().try_acquire_owned() else {
         let why = "Too many pages are open; close some of them.";
-        return pages::refused(StatusCode::SERVICE_UNAVAILABLE, why);
+        return refused(StatusCode::SERVICE_UNAVAILABLE, why);
     };
     let changes = app.changes.clone();
     let begin = Stream { app, session, render, changes, is_first: true, _permit: permit };

@@ -2,10 +2,10 @@
 //! user's daemons.
 //!
 //! ```text
-//!   browser --server--> access (Host, Origin, token, session, CSRF) --pages--> HTML
-//!                                      |                       \--events--> the same, live
-//!                                      +--actions--> control socket of a daemon
-//!   crate `live`: figures of all volumes         runs, program: `overdrive bench`, `drive health`
+//!   browser --server, routes--> requests (Host, Origin, session, CSRF) --pages--> HTML
+//!                                   |  access (tokens, sessions)      \--events--> the same, live
+//!                                   +--actions--> control socket of a daemon
+//!   crate `live`: figures of all volumes      runs, program: `overdrive bench`, `drive health`
 //! ```
 //!
 //! The pages are rendered here and work without a script. Anything that may take long, or may
@@ -17,8 +17,12 @@ mod actions;
 mod app;
 mod charts;
 mod events;
+mod frame;
+mod notices;
 mod pages;
 mod program;
+mod requests;
+mod routes;
 mod runs;
 mod server;
 mod words;

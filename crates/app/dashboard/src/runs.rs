@@ -71,21 +71,11 @@ pub(crate) enum Run {
     #[default]
     None,
     /// It is in progress.
-    Running {
-        choice: Choice,
-        stage: String,
-        share: f64,
-    },
+    Running { choice: Choice, stage: String, share: f64 },
     /// It has a result.
-    Done {
-        choice: Choice,
-        done: Box<Done>,
-    },
+    Done { choice: Choice, done: Box<Done> },
     /// It has none; the sentence has the reason.
-    Failed {
-        choice: Choice,
-        why: String,
-    },
+    Failed { choice: Choice, why: String },
 }
 
 /// The runs, and the files with the pages of the latest.
@@ -149,7 +139,7 @@ impl Runs {
         self.directory.join(COMPARISON)
     }
 
-    /// Ends the run with the results so far.
+    /// Ends the run; its results until now are shown.
     pub(crate) fn end(&self) {
         self.cancel.send_modify(|count| *count += 1);
     }
@@ -221,7 +211,7 @@ impl Runs {
         let pid = child.id();
         let mut cancelled = self.cancel.subscribe();
         let cancel = async {
-            // The command ends with the results so far, as with Ctrl-C.
+            // The command ends with its results until now, as with Ctrl-C.
             while cancelled.changed().await.is_ok() {
                 let pid = pid.and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
                 pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::INT));
@@ -265,8 +255,7 @@ fn spawn(mut command: Command) -> Result<Child, String> {
 /// or without a cache alike.
 async fn newest(program: &Program, choice: &Choice) -> Option<(String, String)> {
     let target = choice.target();
-    let arguments =
-        ["bench", "history", "--suite", &choice.suite, "--target", &target, "--json"];
+    let arguments = ["bench", "history", "--suite", &choice.suite, "--target", &target, "--json"];
     let stored = program.json(&arguments).await.ok()?;
     let mut runs = stored["runs"].as_array()?.iter().filter(|run| {
         let is_cached = run["cached"].as_bool().unwrap_or(false);

@@ -1,10 +1,11 @@
 //! The HTTP server: one thread, and limits for clients that are slow or many.
 
-use crate::access::checks::hosts;
 use crate::access::secret::Secret;
 use crate::access::tokens::Tokens;
-use crate::app::{self, App, Parts};
+use crate::app::{App, Parts, STREAMS_MAX};
 use crate::program::Program;
+use crate::requests::checks::hosts;
+use crate::routes;
 use crate::runs::Runs;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -32,10 +33,10 @@ const HEAD_TIME: Duration = Duration::from_secs(20);
 const WRITE_TIME: Duration = Duration::from_secs(20);
 /// Memory for the head of a request.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Factor for the time between two readings while nobody looks at the pages.
+/// Factor for the time between two readings while no page is open.
 const UNSEEN: u32 = 5;
 
-/// What a dashboard needs.
+/// Settings of a dashboard.
 pub struct Options {
     /// The address, which must be of this machine alone.
     pub listen: SocketAddr,
@@ -45,7 +46,7 @@ pub struct Options {
     pub runtime: PathBuf,
     /// This program, which runs suites and reads drives.
     pub program: PathBuf,
-    /// Time between two readings of all statistics while somebody looks at the pages.
+    /// Time between two readings of all statistics while a page is open.
     pub pace: Duration,
 }
 
@@ -132,7 +133,7 @@ impl Dashboard {
             let mut number = 0;
             while let Some(app) = followed.upgrade() {
                 number = app.fleet.wait(number, Duration::from_secs(1));
-                let is_seen = app.streams.available_permits() < app::STREAMS_MAX;
+                let is_seen = app.streams.available_permits() < STREAMS_MAX;
                 app.fleet.set_pace(if is_seen { pace } else { pace * UNSEEN });
                 changed.send_modify(|count| *count += 1);
             }
@@ -164,7 +165,7 @@ async fn accept(
     mut ended: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let router = app::router(&app);
+    let router = routes::router(&app);
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return Ok(()) };
@@ -212,9 +213,9 @@ impl Paced {
             return written;
         }
         #[allow(clippy::disallowed_methods, reason = "a connection has no lane")]
-        let limit = self.limit.get_or_insert_with(|| {
-            Box::pin(tokio::time::sleep_until(Instant::now() + WRITE_TIME))
-        });
+        let limit = self
+            .limit
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + WRITE_TIME)));
         match limit.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,

@@ -1,4 +1,4 @@
-//! The dashboard over HTTP: who is let in, what is refused, and what the pages show.
+//! The dashboard over HTTP: tokens and sessions, refused requests, and the contents of the pages.
 
 #[path = "../../live/tests/common/fake.rs"]
 mod fake;
@@ -44,9 +44,11 @@ impl Served {
         let [viewer, admin] = dashboard.token_files().map(read);
         let (end, ended) = channel::<()>();
         let serving = std::thread::spawn(move || {
-            dashboard.serve(|| {
-                let _ = ended.recv();
-            }).expect("served");
+            dashboard
+                .serve(|| {
+                    let _ = ended.recv();
+                })
+                .expect("served");
         });
         Served { home, host, viewer, admin, end, serving: Some(serving) }
     }
@@ -59,7 +61,8 @@ impl Served {
     fn send(&self, first: &str, headers: &[(&str, &str)], body: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(&self.host).expect("it listens");
         let length = body.len();
-        let mut head = format!("{first} HTTP/1.1\r\nConnection: close\r\nContent-Length: {length}\r\n");
+        let mut head =
+            format!("{first} HTTP/1.1\r\nConnection: close\r\nContent-Length: {length}\r\n");
         if !headers.iter().any(|(name, _)| *name == "Host") {
             head += &format!("Host: {}\r\n", self.host);
         }
@@ -288,8 +291,10 @@ fn the_first_page_with_twenty_volumes_is_small() {
     let _daemon = Fake::start(&served.runtime(), &names);
     let cookie = served.log_in(&served.viewer);
     let page = served.wait_for("/", &cookie, "volume-number-19");
-    let all: usize =
-        ["/style.css", "/live.js", "/icon.svg"].iter().map(|path| served.get(path, "").2.len()).sum();
+    let all: usize = ["/style.css", "/live.js", "/icon.svg"]
+        .iter()
+        .map(|path| served.get(path, "").2.len())
+        .sum();
     assert!(page.len() + all <= 150_000, "{} + {all}", page.len());
     let volume = served.get("/volume/volume-number-3", &cookie).2;
     assert!(volume.len() + all <= 150_000, "{} + {all}", volume.len());

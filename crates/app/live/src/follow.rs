@@ -1,6 +1,6 @@
 //! The threads that look for daemons, and read their volumes' statistics.
 
-use crate::fleet::{Shared, Source};
+use crate::shared::{Shared, Source};
 use crate::volume::Presence;
 use daemon::control::Daemon;
 use daemon::control::statistics::Statistics;

@@ -13,8 +13,10 @@
 mod fleet;
 mod follow;
 mod interval;
+mod shared;
 mod volume;
 
-pub use fleet::{Fleet, Snapshot, Source, Unserved};
+pub use fleet::{Fleet, Snapshot};
 pub use interval::{Interval, Rates};
+pub use shared::{Source, Unserved};
 pub use volume::{POINTS_MAX, Presence, Volume};

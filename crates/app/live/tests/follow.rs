@@ -15,8 +15,7 @@ fn fleet(runtime: &Path, unserved: impl Fn() -> Vec<Unserved> + Send + Sync + 's
     Fleet::start(Source::All(runtime.to_owned(), Box::new(unserved)), PACE)
 }
 
-/// Waits until the fleet is in a state. A test that waits in vain is ended by the time limit of
-/// all tests.
+/// Waits until the fleet is in a state.
 fn wait(fleet: &Fleet, is_there: impl Fn(&Snapshot) -> bool) -> Snapshot {
     let mut number = 0;
     loop {
@@ -88,7 +87,10 @@ fn volumes_without_a_daemon_are_listed_with_their_reason() {
     let fleet = fleet(home.path(), move || vec![(row.clone(), "It waits.".to_owned())]);
     let all = wait(&fleet, |all| !all.volumes.is_empty());
     let volume = all.find("old").expect("there");
-    assert_eq!((volume.state_word(), volume.trouble(all.now)), ("orphaned", Some("It waits.".into())));
+    assert_eq!(
+        (volume.state_word(), volume.trouble(all.now)),
+        ("orphaned", Some("It waits.".into()))
+    );
     let _daemon = Fake::start(home.path(), &["old"]);
     wait(&fleet, |all| {
         all.volumes.len() == 1

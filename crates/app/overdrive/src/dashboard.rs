@@ -38,9 +38,7 @@ pub(crate) struct Arguments {
 pub(crate) fn source(control: Option<&PathBuf>) -> Source {
     match control {
         Some(path) => Source::One(path.clone()),
-        None => {
-            Source::All(daemon::runtime_directory(), Box::new(volumes::unserved_with_reasons))
-        }
+        None => Source::All(daemon::runtime_directory(), Box::new(volumes::unserved_with_reasons)),
     }
 }
 

@@ -48,7 +48,7 @@ impl Drop for Served {
     }
 }
 
-/// What a terminal shows: its letters, and the cursor.
+/// The contents of a terminal: its letters, and the cursor.
 struct Grid {
     lines: Vec<Vec<char>>,
     row: usize,
@@ -266,6 +266,9 @@ fn other_programs_get_text_and_objects() {
     for line in first_lines(&["--json"], 2) {
         let object: serde_json::Value = serde_json::from_str(&line).expect("an object");
         assert_eq!(object["schema"], "overdrive.top/1");
-        assert_eq!((&object["volumes"][0]["volume"], &object["volumes"][0]["answers"]), (&"db".into(), &true.into()));
+        assert_eq!(
+            (&object["volumes"][0]["volume"], &object["volumes"][0]["answers"]),
+            (&"db".into(), &true.into())
+        );
     }
 }

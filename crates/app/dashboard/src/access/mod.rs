@@ -1,7 +1,5 @@
-//! Who may see and change what: tokens, sessions, and the checks of each request.
+//! Tokens and sessions, and the rights that they give.
 
-pub(crate) mod checks;
-pub(crate) mod form;
 pub(crate) mod secret;
 pub(crate) mod sessions;
 pub(crate) mod tokens;

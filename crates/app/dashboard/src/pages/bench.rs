@@ -1,8 +1,10 @@
 //! Suites on modelled drives: a form, the progress, the result, and its comparison with the last.
 
-use super::{Frame, html, part, refused, saved};
+use super::saved;
 use crate::access::sessions::Session;
-use crate::app::{App, Form};
+use crate::app::App;
+use crate::frame::{Frame, html, part, refused};
+use crate::requests::form::Form;
 use crate::runs::{Choice, Figure, Run};
 use askama::Template;
 use axum::extract::State;
@@ -105,7 +107,9 @@ async fn show(app: &App, session: &Session, status: StatusCode, trouble: String)
     suites.retain(|(name, _)| !NOT_MODELLED.contains(&name.as_str()));
     let models = names(&models.unwrap_or_default(), "models", "title");
     let choice = match app.runs.run() {
-        Run::Running { choice, .. } | Run::Done { choice, .. } | Run::Failed { choice, .. } => choice,
+        Run::Running { choice, .. } | Run::Done { choice, .. } | Run::Failed { choice, .. } => {
+            choice
+        }
         Run::None => Choice {
             suite: "cdm".to_owned(),
             model: "samsung-840-evo-250".to_owned(),

@@ -1,9 +1,9 @@
 //! Drives: the machine's, those below volumes, and the health of one.
 
 use super::facts::object;
-use super::{Frame, html};
 use crate::access::sessions::Session;
 use crate::app::App;
+use crate::frame::{Frame, html};
 use crate::words::{path_segment, size};
 use askama::Template;
 use axum::extract::{Path, State};
@@ -46,8 +46,11 @@ fn drive(value: &Value) -> Drive {
         false => format!(", used by {}", uses.join(", ")),
     };
     let kind = if value["rotational"] == true { ", hard disk" } else { "" };
-    let about =
-        format!("{} {}{kind}{uses}", size(value["size_bytes"].as_u64().unwrap_or(0)), text("model"));
+    let about = format!(
+        "{} {}{kind}{uses}",
+        size(value["size_bytes"].as_u64().unwrap_or(0)),
+        text("model")
+    );
     Drive { path: path_segment(&name), name, about }
 }
 

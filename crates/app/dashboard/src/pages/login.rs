@@ -1,8 +1,9 @@
 //! The login: a token begins a session.
 
-use super::{Frame, html, refused};
-use crate::access::form::{CSRF, Fields, cookie, no_cookie, session};
-use crate::app::{App, Form};
+use crate::app::App;
+use crate::frame::{Frame, html, refused};
+use crate::requests::form::Form;
+use crate::requests::form::{CSRF, Fields, cookie, no_cookie, session};
 use askama::Template;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};

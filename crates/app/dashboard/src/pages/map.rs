@@ -1,8 +1,10 @@
 //! The map of a volume's files: by class, with the page of `overdrive volume map`.
 
-use super::{refused, saved};
+use super::saved;
 use crate::access::sessions::Session;
-use crate::app::{App, Form};
+use crate::app::App;
+use crate::frame::refused;
+use crate::requests::form::Form;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};

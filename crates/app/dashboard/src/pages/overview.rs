@@ -1,8 +1,8 @@
 //! The first page: all volumes.
 
-use super::{Frame, html, part};
 use crate::access::sessions::Session;
 use crate::app::App;
+use crate::frame::{Frame, html, part};
 use crate::words::{NONE, path_segment, percent, rate, size, span, time_or_none};
 use askama::Template;
 use axum::extract::State;

@@ -1,11 +1,11 @@
 //! Pages that commands write with `--report`, as this host shows them.
 
-use super::{content, refused};
+use crate::frame::{content, refused};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use report::page::without_script;
 
-/// What such a page may do: it has its styles within it, and no script here.
+/// Permissions of such a page: it contains its styles, and has no script here.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri \
                       'none'; form-action 'none'; frame-ancestors 'none'";
 

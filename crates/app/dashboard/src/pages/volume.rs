@@ -1,11 +1,11 @@
 //! A volume: its figures, its charts, its settings, and actions.
 
 use super::overview::class_of;
-use super::{Frame, html, part, refused};
 use crate::access::sessions::Session;
 use crate::actions::BEFORE;
 use crate::app::App;
 use crate::charts;
+use crate::frame::{Frame, html, part, refused};
 use crate::words::{
     NONE, bytes_rate, path_segment, percent, percent_of, rate, size, span, time, time_or_none,
 };
@@ -98,9 +98,8 @@ pub(crate) fn live(app: &App, name: &str) -> String {
     };
     let stats = volume.stats.as_deref();
     let curve = stats.and_then(|stats| stats.curve.as_ref());
-    let mut other_sizes = curve
-        .map(|curve| charts::other_sizes(curve, volume.row.memory_bytes))
-        .unwrap_or_default();
+    let mut other_sizes =
+        curve.map(|curve| charts::other_sizes(curve, volume.row.memory_bytes)).unwrap_or_default();
     if let Some(curve) = curve.filter(|_| !other_sizes.is_empty()) {
         let guess = match curve.is_too_small {
             true => "; the cache is too small for a reliable estimate",
@@ -193,11 +192,7 @@ fn facts(volume: &Volume, stats: Option<&Statistics>) -> Vec<(&'static str, Stri
         ),
         (
             "Memory",
-            format!(
-                "{} of {}",
-                size(counters.blocks_held * 4096),
-                size(stats.memory_bytes)
-            ),
+            format!("{} of {}", size(counters.blocks_held * 4096), size(stats.memory_bytes)),
         ),
         (
             "Backing",

@@ -109,9 +109,7 @@ impl State {
     /// Each reading is a second later: 300 more hits, 100 more misses.
     fn statistics(&self, volume: &str) -> Value {
         let reading = self.readings.fetch_add(1, Ordering::SeqCst) + 1;
-        let point = |memory_bytes: u64, miss_ratio: f64| {
-            json!({ "memory_bytes": memory_bytes, "miss_ratio": miss_ratio, "saves_ns_per_s": 1e6 })
-        };
+        let point = |memory_bytes: u64, miss_ratio: f64| json!({ "memory_bytes": memory_bytes, "miss_ratio": miss_ratio, "saves_ns_per_s": 1e6 });
         json!({
             "volume": volume, "now_ns": reading * 1_000_000_000, "memory_bytes": 32 << 20,
             "state": "serving", "write": "back",

@@ -10,7 +10,9 @@ use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
-use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Sparkline, Table, TableState, Wrap};
+use ratatui::widgets::{
+    Block, Borders, Cell, Clear, Paragraph, Row, Sparkline, Table, TableState, Wrap,
+};
 
 /// Lines of the part about the chosen volume.
 const DETAIL_LINES: u16 = 13;
@@ -96,8 +98,7 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, volume: &Volume, snapshot: &Sn
     let block = Block::new().borders(Borders::TOP).title(name);
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let [curves, text] =
-        Layout::vertical([Constraint::Length(3), Constraint::Min(1)]).areas(inner);
+    let [curves, text] = Layout::vertical([Constraint::Length(3), Constraint::Min(1)]).areas(inner);
     let [label, line] =
         Layout::horizontal([Constraint::Length(22), Constraint::Min(1)]).areas(curves);
     let ratios = volume.points.iter().map(|(_, rates)| rates.hit_ratio);
@@ -150,9 +151,8 @@ fn sentences(volume: &Volume, snapshot: &Snapshot) -> Vec<String> {
 }
 
 fn draw_help(frame: &mut Frame<'_>, area: Rect) {
-    let [place] = Layout::vertical([Constraint::Length(7)])
-        .flex(ratatui::layout::Flex::Center)
-        .areas(area);
+    let [place] =
+        Layout::vertical([Constraint::Length(7)]).flex(ratatui::layout::Flex::Center).areas(area);
     let [place] = Layout::horizontal([Constraint::Length(46)])
         .flex(ratatui::layout::Flex::Center)
         .areas(place);
@@ -176,7 +176,8 @@ mod tests {
             "memory_bytes": 64 << 20, "write": "back", "dirty_bytes": 8192, "clients": 1, "uri": "",
             "pid": 7,
         }));
-        let point = |memory_bytes, miss_ratio| Point { memory_bytes, miss_ratio, ..Point::default() };
+        let point =
+            |memory_bytes, miss_ratio| Point { memory_bytes, miss_ratio, ..Point::default() };
         let points = vec![point(64 << 20, 0.5), point(128 << 20, 0.25)];
         let stats = Statistics {
             memory_bytes: 64 << 20,

@@ -1,4 +1,4 @@
-//! What the user has chosen: a volume, the order, the help.
+//! The choices of the user: a volume, the order, the help.
 
 use live::{Snapshot, Volume};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -51,7 +51,7 @@ impl Order {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Quit;
 
-/// What the user has chosen.
+/// The choices of the user.
 #[derive(Default)]
 pub(super) struct View {
     pub(super) order: Order,

@@ -217,7 +217,9 @@ pub(crate) fn unserved_with_reasons() -> Vec<(Row, String)> {
     let Ok(Gathered { rows, waiting, .. }) = gather(None) else { return Vec::new() };
     let unserved = rows.into_iter().filter_map(|row| {
         let reason = match row.state {
-            State::Waiting => waiting.iter().find(|one| one.volume == row.name).map(absent::explain),
+            State::Waiting => {
+                waiting.iter().find(|one| one.volume == row.name).map(absent::explain)
+            }
             State::Orphaned => Some(format!(
                 "No daemon serves it, and unwritten data is retained in memory; 'overdrive serve \
                  {}' writes it back.",

@@ -24,9 +24,9 @@ use daemon::control::{Daemon, Roll, call_roll};
 pub(crate) use list::unserved_with_reasons;
 pub(crate) use map::MapDuring;
 use stack::{Exit, Failure};
+pub(crate) use stats::seconds as interval;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-pub(crate) use stats::seconds as interval;
 pub(crate) use waiting::ask;
 
 /// List, show and control the volumes that are served.

@@ -89,10 +89,7 @@ impl Visit {
     fn look_on(&mut self, name: &str, screens: &[((u32, u32), &str)]) {
         for (size, scheme) in screens.iter().copied() {
             self.browser.show_as(size, scheme);
-            // The layout follows the new size within two frames.
-            self.browser.value(
-                "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))",
-            );
+            self.settle();
             let place = format!("{name}: {} px, {scheme}", size.0);
             let found = self.browser.value(&format!("({LOOK})(null)"));
             self.faults.extend(describe_faults(&found).map(|it| format!("{place}: {it}")));
@@ -100,6 +97,15 @@ impl Visit {
             self.faults.extend(found.into_iter().map(|it| format!("{place}: axe: {it}")));
             self.picture(&format!("{name}-{}-{scheme}.png", size.0));
         }
+        // Where a pointer is used.
+        self.browser.show_as(DESK, "light");
+        self.settle();
+    }
+
+    /// Waits until the layout has followed a new size: within two frames.
+    fn settle(&mut self) {
+        let frames = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))";
+        self.browser.value(frames);
     }
 
     fn picture(&mut self, name: &str) {
@@ -290,8 +296,10 @@ fn use_bench(visit: &mut Visit) {
     visit.wait_for("No suite was run here yet.");
     visit.look("bench");
     let run = |visit: &mut Visit| {
-        visit.browser.value("document.getElementById('suite').value = 'cdm'; \
-            document.getElementById('time').value = '10ms'");
+        visit.browser.value(
+            "document.getElementById('suite').value = 'cdm'; \
+            document.getElementById('time').value = '10ms'",
+        );
         visit.browser.follow(&Visit::button("Run"));
         visit.wait_for("Open the page of the result");
     };

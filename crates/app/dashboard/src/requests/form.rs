@@ -1,9 +1,9 @@
-//! Who sends a request: the session of its cookie, and the fields of a form with its CSRF token.
+//! The session of a request, by its cookie, and the fields of its form, with its CSRF token.
 
-use super::secret::Secret;
-use super::sessions::{SESSION_TIME, Session};
+use crate::access::secret::Secret;
+use crate::access::sessions::{SESSION_TIME, Session};
 use crate::app::App;
-use crate::pages;
+use crate::frame::refused;
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -19,7 +19,8 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 /// The field of a form with its CSRF token.
 pub(crate) const CSRF: &str = "csrf";
 
-/// Returns the name of the cookie. It has the port, as browsers send cookies to all ports of a host.
+/// Returns the name of the cookie. It contains the port, because browsers send cookies to all
+/// ports of a host.
 fn cookie_name(app: &App) -> String {
     format!("overdrive-dashboard-{}", app.port)
 }
@@ -57,7 +58,7 @@ impl FromRequestParts<Arc<App>> for Session {
             true => Redirect::to("/login").into_response(),
             false => {
                 let why = "The session has ended; log in again.";
-                pages::refused(StatusCode::UNAUTHORIZED, why)
+                refused(StatusCode::UNAUTHORIZED, why)
             }
         })
     }
@@ -74,11 +75,11 @@ impl Fields {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(_)) => {
                 let why = "The form is too large.";
-                return Err(pages::refused(StatusCode::PAYLOAD_TOO_LARGE, why));
+                return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, why));
             }
             Err(_) => {
                 let why = "The form did not arrive in time.";
-                return Err(pages::refused(StatusCode::REQUEST_TIMEOUT, why));
+                return Err(refused(StatusCode::REQUEST_TIMEOUT, why));
             }
         };
         Ok(Fields(form_urlencoded::parse(&bytes).into_owned().collect()))
@@ -95,7 +96,7 @@ impl Fields {
             true => Ok(()),
             false => {
                 let why = "The form is not of this session; reload the page and send it again.";
-                Err(pages::refused(StatusCode::FORBIDDEN, why))
+                Err(refused(StatusCode::FORBIDDEN, why))
             }
         }
     }
@@ -131,7 +132,7 @@ impl FromRequest<Arc<App>> for AdminForm {
             true => Ok(AdminForm(form)),
             false => {
                 let why = "Changes need the admin token; log out, and log in with it.";
-                Err(pages::refused(StatusCode::FORBIDDEN, why))
+                Err(refused(StatusCode::FORBIDDEN, why))
             }
         }
     }

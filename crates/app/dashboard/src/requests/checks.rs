@@ -5,7 +5,7 @@
 //! missing CSRF token.
 
 use crate::app::App;
-use crate::pages;
+use crate::frame::refused;
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -14,7 +14,7 @@ use axum::response::Response;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What a page of the dashboard may load and do. Styles and the script are files of this host.
+/// Permissions of a page of the dashboard. Styles and the script are files of this host.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";
@@ -61,8 +61,8 @@ pub(crate) fn refusal(
     let has_origin = headers.contains_key(header::ORIGIN);
     let is_foreign = has_origin && !one(headers, &header::ORIGIN).is_some_and(is_own);
     let site = HeaderName::from_static("sec-fetch-site");
-    let is_of_other_site = headers.contains_key(&site)
-        && !matches!(one(headers, &site), Some("same-origin" | "none"));
+    let is_of_other_site =
+        headers.contains_key(&site) && !matches!(one(headers, &site), Some("same-origin" | "none"));
     match *method {
         Method::GET | Method::HEAD if is_foreign => {
             Some("The dashboard answers its own pages only (Origin).")
@@ -76,23 +76,17 @@ pub(crate) fn refusal(
 }
 
 /// Refuses requests that must not be here, and adds the headers of every answer.
-pub(crate) async fn check(
-    State(app): State<Arc<App>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let refusal = refusal(&app.hosts, request.method(), request.headers());
     let mut response = match refusal {
-        Some(why) => pages::refused(StatusCode::FORBIDDEN, why),
+        Some(why) => refused(StatusCode::FORBIDDEN, why),
         None => next.run(request).await,
     };
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
-    headers
-        .entry(header::CONTENT_SECURITY_POLICY)
-        .or_insert(HeaderValue::from_static(POLICY));
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
     response
 }
 
