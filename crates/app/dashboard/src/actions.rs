@@ -5,7 +5,7 @@ use crate::frame::refused;
 use crate::notices::Notice;
 use crate::requests::form::AdminForm;
 use crate::words::{path_segment, size};
-use axum::extract::{Path, State};
+use axum::extract::{Path as UrlPath, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use daemon::control::Daemon;
@@ -15,7 +15,7 @@ use daemon::settings::SETTINGS;
 use live::Presence;
 use serde_json::Value;
 use stack::Failure;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(crate) const BEFORE: &str = "was-";
 /// Changes the settings that differ from those that the form showed.
 pub(crate) async fn set(
     State(app): State<Arc<App>>,
-    Path(name): Path<String>,
+    UrlPath(name): UrlPath<String>,
     AdminForm(form): AdminForm,
 ) -> Response {
     let live = SETTINGS.iter().filter(|setting| setting.is_live());
@@ -52,7 +52,7 @@ pub(crate) async fn set(
 /// Carries out the action of this name.
 pub(crate) async fn act(
     State(app): State<Arc<App>>,
-    Path((name, action)): Path<(String, String)>,
+    UrlPath((name, action)): UrlPath<(String, String)>,
     AdminForm(form): AdminForm,
 ) -> Response {
     let volume = name.clone();
@@ -101,7 +101,7 @@ async fn carry_out(app: &Arc<App>, name: String, ask: Ask, done: String) -> Resp
     back(&name)
 }
 
-fn send(socket: &PathBuf, ask: &Ask) -> Result<Value, Failure> {
+fn send(socket: &Path, ask: &Ask) -> Result<Value, Failure> {
     Daemon::connect(socket)?.ask(ask)
 }
 

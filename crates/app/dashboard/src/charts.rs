@@ -23,6 +23,8 @@ fn with_words(figure: &str, words: &str) -> String {
 
 /// A figure over time: seconds before now, and the value.
 type Points = Vec<(f64, f64)>;
+/// A figure of the rates.
+type OfRates<'a> = &'a dyn Fn(&Rates) -> Option<f64>;
 
 /// Returns the latest, the lowest and the highest value in words.
 fn range(points: &Points, word: impl Fn(f64) -> String) -> String {
@@ -34,7 +36,7 @@ fn range(points: &Points, word: impl Fn(f64) -> String) -> String {
 
 /// Returns the charts over the last minutes; empty if there is too little to draw.
 pub(crate) fn over_time(volume: &Volume, now: Duration) -> String {
-    let points = |of: &dyn Fn(&Rates) -> Option<f64>| -> Points {
+    let points = |of: OfRates<'_>| -> Points {
         let shown = volume.points.iter().filter(|(at, _)| now.saturating_sub(*at) <= SHOWN);
         let before = |at: &Duration| -now.saturating_sub(*at).as_secs_f64();
         shown.filter_map(|(at, rates)| Some((before(at), of(rates)?))).collect()
@@ -96,7 +98,7 @@ pub(crate) fn over_time(volume: &Volume, now: Duration) -> String {
 }
 
 fn latency(
-    points: &dyn Fn(&dyn Fn(&Rates) -> Option<f64>) -> Points,
+    points: &dyn Fn(OfRates<'_>) -> Points,
     draw: impl Fn(&str, &str, Axis, Vec<(&'static str, Points)>) -> String,
 ) -> String {
     let float = |ns: Option<u64>| ns.filter(|ns| *ns > 0).map(|ns| ns as f64);

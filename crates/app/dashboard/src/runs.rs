@@ -86,20 +86,14 @@ pub(crate) struct Runs {
     directory: PathBuf,
 }
 
-impl Drop for Runs {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
 /// Name of the page with the result.
 const RESULT: &str = "result.html";
 /// Name of the page with the comparison.
 const COMPARISON: &str = "comparison.html";
 
 impl Runs {
-    /// Makes a directory for the pages, which is removed at the end. That of an earlier dashboard,
-    /// which was killed, is replaced.
+    /// Makes a directory for the pages, which is removed with the tokens. That of an earlier
+    /// dashboard, which was killed, is replaced.
     pub(crate) fn new(directory: PathBuf, changed: Arc<watch::Sender<u64>>) -> io::Result<Runs> {
         match std::fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -154,7 +154,10 @@ impl Dashboard {
         stop();
         app.runs.end();
         let _ = end.send(true);
-        server.join().unwrap_or(Ok(())).map_err(broken)
+        let served = server.join().unwrap_or(Ok(()));
+        // Another thread may still hold the state when the process ends.
+        app.tokens.remove();
+        served.map_err(broken)
     }
 }
 

@@ -51,6 +51,14 @@ impl Tokens {
         Ok(Tokens { viewer, admin, viewer_file, admin_file, pages })
     }
 
+    /// Removes the files, and the pages.
+    pub(crate) fn remove(&self) {
+        for path in [&self.viewer_file, &self.admin_file] {
+            let _ = fs::remove_file(path);
+        }
+        let _ = fs::remove_dir_all(&self.pages);
+    }
+
     /// Returns the rights that a token gives; None: it is none of these.
     pub(crate) fn role(&self, token: &str) -> Option<Role> {
         let token = token.trim();
@@ -66,9 +74,7 @@ impl Tokens {
 
 impl Drop for Tokens {
     fn drop(&mut self) {
-        for path in [&self.viewer_file, &self.admin_file] {
-            let _ = fs::remove_file(path);
-        }
+        self.remove();
     }
 }
 

@@ -41,8 +41,8 @@ struct Live {
     has_page: bool,
 }
 
-/// Suites that need files or a target in real time.
-const NOT_MODELLED: [&str; 3] = ["filebench", "loadtime", "job"];
+/// The suite that needs a job, which cannot be given here.
+const CUSTOM: &str = "custom";
 
 /// The names and descriptions in a list.
 fn names(listed: &Value, list: &str, about: &str) -> Vec<(String, String)> {
@@ -104,7 +104,7 @@ async fn show(app: &App, session: &Session, status: StatusCode, trouble: String)
         None => trouble,
     };
     let mut suites = names(&suites.unwrap_or_default(), "suites", "about");
-    suites.retain(|(name, _)| !NOT_MODELLED.contains(&name.as_str()));
+    suites.retain(|(name, _)| name != CUSTOM);
     let models = names(&models.unwrap_or_default(), "models", "title");
     let choice = match app.runs.run() {
         Run::Running { choice, .. } | Run::Done { choice, .. } | Run::Failed { choice, .. } => {

@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::frame::{Frame, html, refused};
 use crate::requests::form::Form;
-use crate::requests::form::{CSRF, Fields, cookie, no_cookie, session};
+use crate::requests::form::{Fields, cookie, no_cookie, session};
 use askama::Template;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -39,7 +39,7 @@ pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Res
         Ok(fields) => fields,
         Err(refusal) => return refusal,
     };
-    if !app.login_csrf.is(fields.get(CSRF)) {
+    if !fields.has_token(&app.login_csrf) {
         let why = "This form is of an earlier dashboard. Enter a token of the present one.";
         return form(&app, StatusCode::FORBIDDEN, why.to_owned());
     }

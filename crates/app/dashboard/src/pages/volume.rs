@@ -130,7 +130,8 @@ fn facts(volume: &Volume, stats: Option<&Statistics>) -> Vec<(&'static str, Stri
     let Some(stats) = stats else { return Vec::new() };
     let counters = &stats.counters;
     let none = Rates::default();
-    let rates = volume.rates().unwrap_or(&none);
+    // Those of a daemon that does not answer are of its last interval, as the page says.
+    let rates = volume.points.back().map_or(&none, |(_, rates)| rates);
     let latency = |p50: Option<u64>, p99: Option<u64>| match p50 {
         None => "no request in the last interval".to_owned(),
         Some(_) => format!("{}, 99 % within {}", time_or_none(p50), time_or_none(p99)),

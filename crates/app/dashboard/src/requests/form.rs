@@ -17,7 +17,7 @@ const BODY_BYTES_MAX: usize = 16 << 10;
 /// Longest time in which a form must arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
 /// The field of a form with its CSRF token.
-pub(crate) const CSRF: &str = "csrf";
+const CSRF: &str = "csrf";
 
 /// Returns the name of the cookie. It contains the port, because browsers send cookies to all
 /// ports of a host.
@@ -90,15 +90,9 @@ impl Fields {
         self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
-    /// Refuses a form without this CSRF token.
-    pub(crate) fn check(&self, csrf: &Secret) -> Result<(), Response> {
-        match csrf.is(self.get(CSRF)) {
-            true => Ok(()),
-            false => {
-                let why = "The form is not of this session; reload the page and send it again.";
-                Err(refused(StatusCode::FORBIDDEN, why))
-            }
-        }
+    /// Whether the form contains this CSRF token.
+    pub(crate) fn has_token(&self, csrf: &Secret) -> bool {
+        csrf.is(self.get(CSRF))
     }
 }
 
@@ -115,8 +109,11 @@ impl FromRequest<Arc<App>> for Form {
         let (mut parts, body) = request.into_parts();
         let session = Session::from_request_parts(&mut parts, app).await?;
         let fields = Fields::read(Request::from_parts(parts, body)).await?;
-        fields.check(&session.csrf)?;
-        Ok(Form { session, fields })
+        if fields.has_token(&session.csrf) {
+            return Ok(Form { session, fields });
+        }
+        let why = "The form is not of this session; reload the page and send it again.";
+        Err(refused(StatusCode::FORBIDDEN, why))
     }
 }
 

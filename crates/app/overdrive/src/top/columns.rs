@@ -91,7 +91,7 @@ mod tests {
     fn the_least_important_columns_are_left_out() {
         let heads = |width| fitting(width).iter().map(|column| column.head).collect::<Vec<_>>();
         assert_eq!(heads(200).len(), 11);
-        assert_eq!(heads(60), ["VOLUME", "STATE", "HIT%", "READS/S", "CHANGES/S"]);
+        assert_eq!(heads(60), ["VOLUME", "STATE", "HIT%", "READS/S", "DIRTY"]);
         assert_eq!(heads(10), ["VOLUME", "STATE", "HIT%"]);
     }
 }

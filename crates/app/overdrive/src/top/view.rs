@@ -59,7 +59,7 @@ pub(super) struct View {
     /// The names of the volumes in their order.
     pub(super) names: Vec<String>,
     /// The name of the chosen volume: it stays chosen when the order changes.
-    chosen: Option<String>,
+    pub(super) chosen: Option<String>,
 }
 
 impl View {

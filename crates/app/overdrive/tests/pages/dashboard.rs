@@ -222,8 +222,8 @@ fn the_dashboard_is_read_and_used() {
     visit.go("/volume/db");
     visit.wait_for("Live: the figures change");
     drop(db);
-    visit.wait_for("No daemon serves it");
-    visit.wait_for("orphaned");
+    visit.wait_for("Its daemon (process ");
+    visit.wait_for("State: ended");
     visit.look("without-daemon");
     let _db = serve(home, &file);
     visit.browser.wait("document.querySelector('strong.good')?.innerText === 'serving'");
