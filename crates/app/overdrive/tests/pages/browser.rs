@@ -119,19 +119,38 @@ impl Browser {
         self.wait_for_load(before);
     }
 
-    /// Clicks on the middle of an element, as a pointer does.
+    /// Activates an element that leads to another page without a pointer, and waits until that is
+    /// loaded.
+    pub(crate) fn activate(&mut self, element: &str) {
+        let before = self.loads();
+        self.value(&format!("{element}.click()"));
+        self.wait_for_load(before);
+    }
+
+    /// Clicks on the middle of an element, as a pointer does. A browser drops clicks until it has
+    /// painted a new page, so the click is repeated until it has arrived.
     pub(crate) fn click(&mut self, element: &str) {
         let script = format!(
             "(() => {{ const element = {element}; element.scrollIntoView({{ block: 'center' }}); \
+             window.hasClick = false; \
+             addEventListener('click', () => window.hasClick = true, {{ capture: true, once: true }}); \
              const box = element.getBoundingClientRect(); \
              return [box.left + box.width / 2, box.top + box.height / 2]; }})()"
         );
         let place = self.value(&script);
-        for kind in ["mousePressed", "mouseReleased"] {
-            let event = json!({
-                "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1,
-            });
-            self.call("Input.dispatchMouseEvent", event);
+        let asked = json!({ "expression": "window.hasClick === false", "returnByValue": true });
+        loop {
+            for kind in ["mousePressed", "mouseReleased"] {
+                let event = json!({
+                    "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1,
+                });
+                self.call("Input.dispatchMouseEvent", event);
+            }
+            // Another page does not have the variable.
+            let found = self.try_call("Runtime.evaluate", asked.clone());
+            if found["result"]["result"]["value"] != true {
+                return;
+            }
         }
     }
 

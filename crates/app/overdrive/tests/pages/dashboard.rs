@@ -329,7 +329,7 @@ fn without_script(visit: &mut Visit) {
     let text = visit.text();
     assert!(text.contains("ssd") && text.contains("Reload the page for new figures."), "{text}");
     visit.go("/volume/db");
-    visit.browser.follow(&Visit::button("Flush"));
+    visit.browser.activate(&Visit::button("Flush"));
     let text = visit.text();
     assert!(text.contains("Flushed: all answered writes are durable"), "{text}");
     visit.browser.call("Emulation.setScriptExecutionDisabled", off(false));
