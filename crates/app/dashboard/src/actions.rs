@@ -89,8 +89,13 @@ async fn carry_out(app: &Arc<App>, name: String, ask: Ask, done: String) -> Resp
         }
         None => return refused(StatusCode::NOT_FOUND, "There is no such volume."),
     };
+    let Ok(permit) = app.actions.clone().try_acquire_owned() else {
+        let why = "Nothing was done: too many actions are in progress; wait for their results.";
+        return note(app, &name, Err(why.to_owned()));
+    };
     let (noted, volume) = (app.clone(), name.clone());
     let action = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
         let result = send(&socket, &ask).map(|value| sentence(&done, &value));
         add_notice(&noted, &volume, result.map_err(|failure| failure.to_string()));
     });

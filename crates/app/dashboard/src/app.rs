@@ -15,6 +15,9 @@ use tokio::sync::{Semaphore, watch};
 /// Maximum number of pages that are kept up to date at a time.
 pub(crate) const STREAMS_MAX: usize = 32;
 
+/// Maximum number of actions in progress. Each waits on a thread for its daemon.
+const ACTIONS_MAX: usize = 16;
+
 /// State of the process.
 pub(crate) struct App {
     pub(crate) fleet: Fleet,
@@ -30,6 +33,8 @@ pub(crate) struct App {
     pub(crate) changes: watch::Receiver<u64>,
     /// A permit for each page that is kept up to date.
     pub(crate) streams: Arc<Semaphore>,
+    /// A permit for each action in progress.
+    pub(crate) actions: Arc<Semaphore>,
     /// Held while a map is made.
     pub(crate) map_turn: tokio::sync::Mutex<()>,
     sessions: Mutex<Sessions>,
@@ -64,6 +69,7 @@ impl App {
             runs,
             changes,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            actions: Arc::new(Semaphore::new(ACTIONS_MAX)),
             map_turn: tokio::sync::Mutex::new(()),
             sessions: Mutex::default(),
             notices: Mutex::default(),
