@@ -9,15 +9,22 @@ use serde_json::{Map, Value};
 
 /// Keys that are no information for a reader.
 const HIDDEN: [&str; 1] = ["schema"];
+/// The key with a drive's verdict on itself.
+const VERDICT: &str = "passed";
 
 /// Returns a name in words, and a value; None: it is unknown, or has parts.
 fn fact(name: &str, value: &Value) -> Option<(String, String)> {
     let text = match value {
+        Value::Bool(flag) if name == VERDICT => {
+            let verdict = if *flag { "passed" } else { "FAILING" };
+            return Some(("its own verdict".to_owned(), verdict.to_owned()));
+        }
         Value::Bool(flag) => if *flag { "yes" } else { "no" }.to_owned(),
         Value::Number(number) => match number.as_u64() {
             Some(whole) => whole.to_string(),
             None => format!("{:.2}", number.as_f64().unwrap_or(0.0)),
         },
+        Value::String(text) if text.is_empty() => return None,
         Value::String(text) => text.clone(),
         Value::Null | Value::Array(_) | Value::Object(_) => return None,
     };
@@ -28,6 +35,14 @@ fn fact(name: &str, value: &Value) -> Option<(String, String)> {
         }
     }
     Some((words, text))
+}
+
+/// Returns a key as a heading.
+fn heading(key: &str) -> String {
+    let words = key.replace('_', " ");
+    let mut letters = words.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
 }
 
 /// Returns an object as facts, and its parts below headings.
@@ -43,7 +58,7 @@ pub(super) fn object(value: &Value) -> String {
         html += &page::facts(&facts);
     }
     for (key, value) in shown() {
-        let heading = key.replace('_', " ");
+        let heading = heading(key);
         match value {
             Value::Object(_) => html += &page::section(&heading, &object(value)),
             Value::Array(items) => html += &page::section(&heading, &list(&heading, items)),
@@ -89,7 +104,7 @@ mod tests {
     fn all_of_an_object_is_shown_with_units() {
         let html = object(&json!({
             "schema": "x/1", "model": "A <b>", "host_written_bytes": 4096, "worn_percent": 3,
-            "temperature_c": 31, "passed": true, "spare": null, "ratio": 1.5,
+            "temperature_c": 31, "passed": true, "spare": null, "firmware": "", "ratio": 1.5,
             "reasons": ["one", "two"],
             "attributes": [{ "id": 5, "name": "Reallocated" }, { "id": 9, "name": "Hours" }],
             "lately": { "steady": false },
@@ -99,14 +114,14 @@ mod tests {
             ">host written</th><td>4 KiB<",
             ">worn</th><td>3 %<",
             ">temperature</th><td>31 C<",
-            ">passed</th><td>yes<",
+            ">its own verdict</th><td>passed<",
             ">ratio</th><td>1.50<",
             "<li>one</li>",
             "Reallocated",
-            "<h2>lately</h2>",
+            "<h2>Lately</h2>",
         ] {
             assert!(html.contains(part), "{part}: {html}");
         }
-        assert!(!html.contains("x/1"), "{html}");
+        assert!(!html.contains("x/1") && !html.contains("firmware"), "{html}");
     }
 }
