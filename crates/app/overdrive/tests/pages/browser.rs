@@ -128,18 +128,19 @@ impl Browser {
     }
 
     /// Clicks on the middle of an element, as a pointer does. A browser drops clicks until it has
-    /// painted a new page, so the click is repeated until it has arrived.
+    /// painted a new page, and an element may move, so the click is repeated until the element has
+    /// received it.
     pub(crate) fn click(&mut self, element: &str) {
         let script = format!(
             "(() => {{ const element = {element}; element.scrollIntoView({{ block: 'center' }}); \
              window.hasClick = false; \
-             addEventListener('click', () => window.hasClick = true, {{ capture: true, once: true }}); \
+             element.addEventListener('click', () => window.hasClick = true, {{ once: true }}); \
              const box = element.getBoundingClientRect(); \
              return [box.left + box.width / 2, box.top + box.height / 2]; }})()"
         );
-        let place = self.value(&script);
         let asked = json!({ "expression": "window.hasClick === false", "returnByValue": true });
         loop {
+            let place = self.value(&script);
             for kind in ["mousePressed", "mouseReleased"] {
                 let event = json!({
                     "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1,
