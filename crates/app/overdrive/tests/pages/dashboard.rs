@@ -239,7 +239,8 @@ fn log_in(visit: &mut Visit, token: &str) {
         visit.look("login");
         visit.check_events();
     }
-    visit.browser.value("document.getElementById('token').focus()");
+    // The field has the focus by itself.
+    visit.browser.wait("document.activeElement.id === 'token'");
     visit.browser.call("Input.insertText", json!({ "text": token }));
     visit.browser.press_to_follow("Enter", 13);
 }
