@@ -89,7 +89,7 @@ enum Command {
     /// Compare the cache policies with libcachesim, miss for miss.
     Policies(policies::Options),
     /// Render the pages of suites in a headless browser: on a phone, on a desktop, light, dark,
-    /// printed.
+    /// printed; and use the dashboard in it.
     Pages(pages::Options),
     /// Write the five reviews of the manual again, in docs/reviews.
     Reviews(reviews::Options),

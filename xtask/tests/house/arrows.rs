@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 44] = [
+const ALLOWED: [(&str, &[&str]); 46] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
@@ -53,6 +53,8 @@ const ALLOWED: [(&str, &[&str]); 44] = [
     ("daemon", DAEMON),
     // Verdicts on what the daemon reports and what a simulation finds.
     ("advice", ADVICE),
+    ("live", &["cache", "daemon", "histogram", "stack"]),
+    ("dashboard", &["advice", "block", "daemon", "host", "live", "report", "stack"]),
     ("overdrive", OVERDRIVE),
     ("benchmarks", BENCHMARKS),
     ("killtest", KILLTEST),
@@ -122,6 +124,8 @@ const ADVICE: &[&str] =
 // Its tests use the lossy disk of `killtest`.
 const OVERDRIVE: &[&str] = &[
     "advice",
+    "live",
+    "dashboard",
     "lane",
     "block",
     "cache",

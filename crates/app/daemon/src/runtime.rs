@@ -28,7 +28,7 @@ pub fn runtime_directory() -> PathBuf {
 ///
 /// # Errors
 /// Exit status 4.
-pub(crate) fn check(runtime: &Path) -> Result<(), Failure> {
+pub fn check(runtime: &Path) -> Result<(), Failure> {
     // A missing directory is created with the first socket, for this user alone.
     let Ok(found) = std::fs::symlink_metadata(runtime) else { return Ok(()) };
     let user = rustix::process::geteuid().as_raw();

@@ -6,6 +6,7 @@ mod bench;
 mod columns;
 mod completion;
 mod config;
+mod dashboard;
 mod demo;
 mod device;
 mod doctor;
@@ -23,6 +24,7 @@ mod sim;
 mod supervisors;
 mod terminal;
 mod tools;
+mod top;
 mod trace;
 mod volumes;
 mod watch;
@@ -64,6 +66,8 @@ enum Command {
     Trace(trace::Arguments),
     Advise(advise::Arguments),
     Pool(pool::Arguments),
+    Top(top::Arguments),
+    Dashboard(dashboard::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
     #[command(hide = true)]
@@ -129,6 +133,8 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::run(&arguments),
         Command::Advise(arguments) => advise::run(&arguments),
         Command::Pool(arguments) => pool::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
+        Command::Dashboard(arguments) => dashboard::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::DeviceCall { daemon, call } => {

@@ -4,8 +4,9 @@ use crate::Arguments;
 use clap::{Command, CommandFactory};
 
 /// Commands without a table and without `--json`, each with the reason.
-const WITHOUT_JSON: [(&str, &str); 6] = [
+const WITHOUT_JSON: [(&str, &str); 7] = [
     ("attach", "prints the path of the device"),
+    ("dashboard", "prints its address"),
     ("detach", "prints one line"),
     ("mount", "prints one line"),
     ("pool create", "prints one line"),

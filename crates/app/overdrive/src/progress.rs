@@ -11,9 +11,15 @@ fn target() -> ProgressDrawTarget {
     if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() }
 }
 
+/// The variable that makes progress also appear as lines of JSON on stderr, if its value is `json`:
+/// a line for each stage and each percent.
+const LINES: &str = "OVERDRIVE_PROGRESS";
+
 /// A bar with the completed share of a stage; not shown if stderr is no terminal, nor in the first
 /// two seconds, within which most work ends.
 pub(crate) struct Stages {
+    /// Whether another program reads the progress, and what was written to it last.
+    lines: Option<(String, u64)>,
     bar: ProgressBar,
     shown: bool,
     pause: Duration,
@@ -37,10 +43,18 @@ impl Stages {
 
     fn shown_after(pause: Duration) -> Stages {
         let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::hidden());
-        Stages { bar, shown: false, pause, template: "{msg} {bar:30} {percent} %" }
+        let lines = std::env::var(LINES).is_ok_and(|form| form == "json").then(Default::default);
+        Stages { lines, bar, shown: false, pause, template: "{msg} {bar:30} {percent} %" }
     }
 
     pub(crate) fn set(&mut self, stage: &str, share: f64) {
+        if let Some(last) = &mut self.lines {
+            let step = (stage.to_owned(), (share * 100.0) as u64);
+            if *last != step {
+                daemon::tell!("{}", serde_json::json!({ "stage": stage, "share": share }));
+                *last = step;
+            }
+        }
         if !self.shown && self.bar.elapsed() > self.pause {
             self.shown = true;
             self.bar.set_draw_target(target());

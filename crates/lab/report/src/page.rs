@@ -68,6 +68,17 @@ pub fn raw_data(page: &str) -> Option<&str> {
     rest.split_once(BEHIND_DATA).map(|(raw, _)| raw)
 }
 
+/// Returns the CSS rules of all pages, for a page with another frame.
+pub fn style() -> &'static str {
+    STYLE
+}
+
+/// Returns a page without its script, for a server that allows none: the page lacks the buttons
+/// that save a chart.
+pub fn without_script(page: &str) -> String {
+    page.replacen(&format!("<script>{SCRIPT}</script>\n"), "", 1)
+}
+
 /// Returns a heading with its contents; nothing if there are none.
 pub fn section(heading: &str, parts: &str) -> String {
     match parts.is_empty() {
@@ -115,6 +126,8 @@ mod tests {
         assert!(!html.contains("<!--") && html.contains("<p>x</p>"), "{html}");
         assert_eq!(html.matches("&lt;script&gt;&quot;&amp;").count(), 5);
         assert!(html.starts_with("<!doctype html>\n") && html.ends_with("</body>\n</html>\n"));
+        let plain = without_script(&html);
+        assert!(plain.len() < html.len() && !plain.contains("<script>"), "only the data is left");
         let found = raw_data(&html).expect("the data");
         assert_eq!(found.replace("\\u003c", "<"), raw);
         assert_eq!((raw_data("<p>"), raw_data(&html[..html.len() - 40])), (None, None));

@@ -19,7 +19,7 @@ const STATUSES: [Fact<u8>; 8] = [
 ];
 
 /// Statuses of commands with meanings of their own.
-const OTHER_STATUSES: [(&str, &[Fact<u8>]); 5] = [
+const OTHER_STATUSES: [(&str, &[Fact<u8>]); 7] = [
     (
         "overdrive-bench",
         &[
@@ -57,6 +57,23 @@ const OTHER_STATUSES: [(&str, &[Fact<u8>]); 5] = [
         ],
     ),
     (
+        "overdrive-dashboard",
+        &[
+            (0, "A signal has ended it."),
+            (2, "Other machines could reach the address, or it is not valid."),
+            (4, "The port is not permitted, or the directory of the tokens is not safe."),
+            (5, "The port is in use."),
+        ],
+    ),
+    (
+        "overdrive-top",
+        &[
+            (0, "A key or a signal has ended it, or its output was closed."),
+            (2, "Wrong usage."),
+            (6, "The terminal cannot be used."),
+        ],
+    ),
+    (
         "overdrive-sim",
         &[
             (0, "The simulation has ended."),
@@ -67,12 +84,14 @@ const OTHER_STATUSES: [(&str, &[Fact<u8>]); 5] = [
 ];
 
 /// Commands that serve volumes, or that act on served ones.
-const SERVING: [&str; 8] = [
+const SERVING: [&str; 10] = [
     "overdrive",
     "overdrive-attach",
+    "overdrive-dashboard",
     "overdrive-detach",
     "overdrive-mount",
     "overdrive-serve",
+    "overdrive-top",
     "overdrive-umount",
     "overdrive-upgrade",
     "overdrive-volume",
@@ -89,7 +108,16 @@ const SHOWING: [&str; 1] = ["overdrive-doctor"];
 
 const MEASURING_MACHINE: [&str; 1] = ["overdrive-demo"];
 
-const FILES: [(&[&str], Fact<&str>); 7] = [
+const VIEWING: [&str; 1] = ["overdrive-dashboard"];
+
+const FILES: [(&[&str], Fact<&str>); 8] = [
+    (
+        &VIEWING,
+        (
+            "/run/overdrive/dashboard, $XDG_RUNTIME_DIR/overdrive/dashboard",
+            "The tokens: PORT.token and PORT.admin-token. Only this user can read them.",
+        ),
+    ),
     (&STARTING, ("/dev/overdrive/NAME", "The block device of the attached volume NAME.")),
     (
         &STARTING,
@@ -157,15 +185,17 @@ const VARIABLES: [(&[&str], Fact<&str>); 9] = [
     (&MEASURING_MACHINE, ("TMPDIR", "Directory of the image, instead of /var/tmp.")),
 ];
 
-const RELATED: [(&str, &[&str]); 10] = [
+const RELATED: [(&str, &[&str]); 12] = [
     ("overdrive-attach", &["overdrive-detach", "overdrive-mount", "overdrive-serve"]),
     ("overdrive-bench", &["overdrive-drive-models", "overdrive-sim"]),
+    ("overdrive-dashboard", &["overdrive-top", "overdrive-volume-stats"]),
     ("overdrive-detach", &["overdrive-attach", "overdrive-volume-list"]),
     ("overdrive-mount", &["overdrive-attach", "overdrive-umount"]),
     ("overdrive-pool", &["overdrive-serve"]),
     ("overdrive-review", &["overdrive-bench", "overdrive-drive-models"]),
     ("overdrive-serve", &["overdrive-attach", "overdrive-volume", "overdrive-upgrade"]),
     ("overdrive-sim", &["overdrive-bench"]),
+    ("overdrive-top", &["overdrive-dashboard", "overdrive-volume-stats"]),
     ("overdrive-umount", &["overdrive-mount"]),
     ("overdrive-upgrade", &["overdrive-serve", "overdrive-volume-list"]),
 ];

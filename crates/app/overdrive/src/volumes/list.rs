@@ -211,6 +211,32 @@ struct Gathered {
     failures: Vec<Failure>,
 }
 
+/// Returns the volumes that no daemon serves, and the processes that do not answer, each with a
+/// sentence about the reason and the way out.
+pub(crate) fn unserved_with_reasons() -> Vec<(Row, String)> {
+    let Ok(Gathered { rows, waiting, .. }) = gather(None) else { return Vec::new() };
+    let unserved = rows.into_iter().filter_map(|row| {
+        let reason = match row.state {
+            State::Waiting => {
+                waiting.iter().find(|one| one.volume == row.name).map(absent::explain)
+            }
+            State::Orphaned => Some(format!(
+                "No daemon serves it, and unwritten data is retained in memory; 'overdrive serve \
+                 {}' writes it back.",
+                row.backing
+            )),
+            State::NoAnswer => Some(format!(
+                "Process {} does not answer: it is stopped ('kill -CONT {}' continues it), or \
+                 waits for its backing.",
+                row.pid, row.pid
+            )),
+            _ => None,
+        };
+        reason.map(|reason| (row, reason))
+    });
+    unserved.collect()
+}
+
 fn gather(control: Option<&PathBuf>) -> Result<Gathered, Failure> {
     let daemons = roll(control)?;
     let answered = daemons.answered.into_iter().flat_map(|(_, rows)| rows);

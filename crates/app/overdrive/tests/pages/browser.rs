@@ -8,6 +8,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// Debian's name, and others'.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
+/// A name that leads to this machine.
+pub(crate) const REBOUND: &str = "rebound.example";
+
 /// A browser with one page.
 pub(crate) struct Browser {
     child: Child,
@@ -33,6 +36,8 @@ impl Browser {
             .args(["-c", script, "sh", name, "--headless", "--no-sandbox", "--disable-gpu"])
             .args(["--remote-debugging-pipe", "--disable-dev-shm-usage", "about:blank"])
             .arg(format!("--user-data-dir={}", home.display()))
+            // A name of another site that leads to this machine, for tests of DNS rebinding.
+            .arg(format!("--host-resolver-rules=MAP {REBOUND} 127.0.0.1"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -53,6 +58,13 @@ impl Browser {
 
     /// Calls a method, and waits for its result.
     pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
+        let message = self.try_call(method, parameters);
+        assert!(message["error"].is_null(), "{method}: {}", message["error"]);
+        message["result"].clone()
+    }
+
+    /// Calls a method, and waits for its result or its error.
+    fn try_call(&mut self, method: &str, parameters: Value) -> Value {
         self.count += 1;
         let mut command = json!({ "id": self.count, "method": method, "params": parameters });
         if !self.session.is_empty() {
@@ -63,8 +75,7 @@ impl Browser {
         loop {
             let message = self.message();
             if message["id"] == self.count {
-                assert!(message["error"].is_null(), "{method}: {}", message["error"]);
-                return message["result"].clone();
+                return message;
             }
             self.events.push(message);
         }
@@ -78,19 +89,115 @@ impl Browser {
     }
 
     /// Opens a page and waits until it is loaded. `scheme` is `light` or `dark`.
-    pub(crate) fn open(&mut self, page: &Path, (width, height): (u32, u32), scheme: &str) {
+    pub(crate) fn open(&mut self, page: &Path, size: (u32, u32), scheme: &str) {
+        self.show_as(size, scheme);
+        self.events.clear();
+        self.go(&format!("file://{}", page.display()));
+    }
+
+    /// Sets the size of the screen and the colours.
+    pub(crate) fn show_as(&mut self, (width, height): (u32, u32), scheme: &str) {
         let phone = width < 600;
         let metrics = json!({
             "width": width, "height": height, "deviceScaleFactor": if phone { 3 } else { 1 }, "mobile": phone,
         });
         self.call("Emulation.setDeviceMetricsOverride", metrics);
         self.media("screen", scheme);
-        self.events.clear();
-        self.call("Page.navigate", json!({ "url": format!("file://{}", page.display()) }));
-        let is_loaded = |event: &Value| event["method"] == "Page.loadEventFired";
-        while !self.events.iter().any(is_loaded) {
+    }
+
+    /// Opens an address and waits until its page is loaded.
+    pub(crate) fn go(&mut self, url: &str) {
+        let before = self.loads();
+        self.call("Page.navigate", json!({ "url": url }));
+        self.wait_for_load(before);
+    }
+
+    /// Clicks on an element that leads to another page, and waits until that is loaded.
+    pub(crate) fn follow(&mut self, element: &str) {
+        let before = self.loads();
+        self.click(element);
+        self.wait_for_load(before);
+    }
+
+    /// Activates an element that leads to another page without a pointer, and waits until that is
+    /// loaded.
+    pub(crate) fn activate(&mut self, element: &str) {
+        let before = self.loads();
+        self.value(&format!("{element}.click()"));
+        self.wait_for_load(before);
+    }
+
+    /// Clicks on the middle of an element, as a pointer does. A browser drops clicks until it has
+    /// painted a new page, and an element may move, so the click is repeated until the element has
+    /// received it.
+    pub(crate) fn click(&mut self, element: &str) {
+        let script = format!(
+            "(() => {{ const element = {element}; element.scrollIntoView({{ block: 'center' }}); \
+             window.hasClick = false; \
+             element.addEventListener('click', () => window.hasClick = true, {{ once: true }}); \
+             const box = element.getBoundingClientRect(); \
+             return [box.left + box.width / 2, box.top + box.height / 2]; }})()"
+        );
+        let asked = json!({ "expression": "window.hasClick === false", "returnByValue": true });
+        loop {
+            let place = self.value(&script);
+            for kind in ["mousePressed", "mouseReleased"] {
+                let event = json!({
+                    "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1,
+                });
+                self.call("Input.dispatchMouseEvent", event);
+            }
+            // Another page does not have the variable.
+            let found = self.try_call("Runtime.evaluate", asked.clone());
+            if found["result"]["result"]["value"] != true {
+                return;
+            }
+        }
+    }
+
+    /// Presses a key.
+    pub(crate) fn press(&mut self, key: &str, code: u32) {
+        for kind in ["rawKeyDown", "char", "keyUp"] {
+            let mut event = json!({
+                "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code,
+            });
+            if key == "Enter" {
+                event["text"] = "\r".into();
+            } else if kind == "char" {
+                continue;
+            }
+            self.call("Input.dispatchKeyEvent", event);
+        }
+    }
+
+    fn loads(&self) -> usize {
+        let is_load = |event: &&Value| event["method"] == "Page.loadEventFired";
+        self.events.iter().filter(is_load).count()
+    }
+
+    fn wait_for_load(&mut self, before: usize) {
+        while self.loads() == before {
             let message = self.message();
             self.events.push(message);
+        }
+    }
+
+    /// Presses a key that leads to another page, and waits until that is loaded.
+    pub(crate) fn press_to_follow(&mut self, key: &str, code: u32) {
+        let before = self.loads();
+        self.press(key, code);
+        self.wait_for_load(before);
+    }
+
+    /// Waits until an expression is true, also if the page is replaced meanwhile.
+    pub(crate) fn wait(&mut self, expression: &str) {
+        let script = format!("new Promise(done => setTimeout(() => done(!!({expression})), 50))");
+        let asked = json!({ "expression": script, "returnByValue": true, "awaitPromise": true });
+        loop {
+            let found = self.try_call("Runtime.evaluate", asked.clone());
+            if found["result"]["result"]["value"] == true {
+                return;
+            }
         }
     }
 

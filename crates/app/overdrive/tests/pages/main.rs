@@ -2,6 +2,7 @@
 //! the network, nothing fails, nothing is clipped, and all text is readable.
 
 mod browser;
+mod dashboard;
 
 use browser::Browser;
 use serde_json::{Value, json};

@@ -339,8 +339,13 @@ fn table(heads: &[&str], rows: &str) -> String {
         "directory" | "part" => format!("<th class=\"path\">{head}</th>"),
         _ => format!("<th>{head}</th>"),
     };
+    let name = heads.first().unwrap_or(&"");
     let heads: String = heads.iter().map(head).collect();
-    format!("<div class=\"wide\"><table class=\"map\">\n<tr>{heads}</tr>\n{rows}</table></div>\n")
+    // Scrolled by keyboard on a narrow screen.
+    format!(
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Table by {name}\">\
+         <table class=\"map\">\n<tr>{heads}</tr>\n{rows}</table></div>\n"
+    )
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub(crate) struct Options {
 }
 
 /// Parses `2`, `0.5`, or a time with its unit.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let bad = || format!("'{text}': write seconds from 0.05 to 86400, like 1, 0.5 or 200ms");
     let time = match text.parse::<f64>() {
         Ok(number) => Duration::try_from_secs_f64(number).map_err(|_| bad())?,

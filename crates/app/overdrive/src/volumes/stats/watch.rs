@@ -4,6 +4,7 @@ use super::{Chosen, time};
 use crate::terminal;
 use block::Size;
 use daemon::control::statistics::Statistics;
+use live::Interval;
 use report::terminal::{Column, Fit, Line, Look, Span, Table};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -14,90 +15,61 @@ use std::time::Duration;
 /// Lines between two headings.
 const PAGE: usize = 20;
 
-/// Two readings of a volume's statistics, and the time between them.
-struct Interval<'a> {
-    before: &'a Statistics,
-    after: &'a Statistics,
+/// Returns an interval as cells of the table.
+fn cells(interval: &Interval<'_>) -> [String; 10] {
+    let (reads, hits) = interval.reads();
+    let [read_rate, change_rate, write_rate] = interval.client_rates();
+    let share = match reads {
+        0 => "-".to_owned(),
+        reads => format!("{:.1}", 100.0 * hits as f64 / reads as f64),
+    };
+    let after = interval.after;
+    [
+        after.volume.clone(),
+        format!("{read_rate:.0}"),
+        share,
+        format!("{change_rate:.0}"),
+        Size(write_rate as u64).to_string(),
+        format!("{:.0}", interval.rate(|stats| stats.backing.reads)),
+        format!("{:.0}", interval.rate(|stats| stats.backing.changes)),
+        format!("{:.1}", interval.rate(|stats| stats.backing.flushes)),
+        Size(after.counters.blocks_dirty * 4096).to_string(),
+        time(after.counters.flush_predicted_ns),
+    ]
 }
 
-impl Interval<'_> {
-    fn seconds(&self) -> f64 {
-        self.after.now_ns.saturating_sub(self.before.now_ns).max(1) as f64 / 1e9
-    }
+/// Returns the growth per second of each number of a group, by its name.
+fn rates<T: Serialize>(
+    interval: &Interval<'_>,
+    group: impl Fn(&Statistics) -> &T,
+) -> Map<String, Value> {
+    let numbers = |stats| match serde_json::json!(group(stats)) {
+        Value::Object(numbers) => numbers,
+        _ => Map::new(),
+    };
+    let (before, after) = (numbers(interval.before), numbers(interval.after));
+    let rate = |name: &String, after: &Value| {
+        let before = before.get(name).and_then(Value::as_u64).unwrap_or(0);
+        after.as_u64().unwrap_or(0).saturating_sub(before) as f64 / interval.seconds()
+    };
+    after.iter().map(|(name, after)| (name.clone(), rate(name, after).into())).collect()
+}
 
-    /// Returns the growth of a count; zero if the daemon was restarted in between.
-    fn grown(&self, count: impl Fn(&Statistics) -> u64) -> u64 {
-        count(self.after).saturating_sub(count(self.before))
-    }
-
-    fn rate(&self, count: impl Fn(&Statistics) -> u64) -> f64 {
-        self.grown(count) as f64 / self.seconds()
-    }
-
-    fn cells(&self) -> [String; 10] {
-        let hits = self.grown(|stats| stats.counters.read_hits);
-        let misses = |stats: &Statistics| stats.counters.read_misses + stats.counters.read_joins;
-        let reads = hits + self.grown(misses);
-        let [read_rate, change_rate, write_rate] = match self.after.has_cache() {
-            true => [
-                reads as f64 / self.seconds(),
-                self.rate(|stats| stats.counters.changes),
-                self.rate(|stats| stats.counters.asked_write_bytes),
-            ],
-            false => [
-                self.rate(|stats| stats.backing.reads),
-                self.rate(|stats| stats.backing.changes),
-                self.rate(|stats| {
-                    stats.backing.kinds.as_ref().map_or(0, |kinds| kinds.write_bytes)
-                }),
-            ],
-        };
-        let share = match reads {
-            0 => "-".to_owned(),
-            reads => format!("{:.1}", 100.0 * hits as f64 / reads as f64),
-        };
-        [
-            self.after.volume.clone(),
-            format!("{read_rate:.0}"),
-            share,
-            format!("{change_rate:.0}"),
-            Size(write_rate as u64).to_string(),
-            format!("{:.0}", self.rate(|stats| stats.backing.reads)),
-            format!("{:.0}", self.rate(|stats| stats.backing.changes)),
-            format!("{:.1}", self.rate(|stats| stats.backing.flushes)),
-            Size(self.after.counters.blocks_dirty * 4096).to_string(),
-            time(self.after.counters.flush_predicted_ns),
-        ]
-    }
-
-    /// Returns the growth per second of each number of a group, by its name.
-    fn rates<T: Serialize>(&self, group: impl Fn(&Statistics) -> &T) -> Map<String, Value> {
-        let numbers = |stats| match serde_json::json!(group(stats)) {
-            Value::Object(numbers) => numbers,
-            _ => Map::new(),
-        };
-        let (before, after) = (numbers(self.before), numbers(self.after));
-        let rate = |name: &String, after: &Value| {
-            let before = before.get(name).and_then(Value::as_u64).unwrap_or(0);
-            after.as_u64().unwrap_or(0).saturating_sub(before) as f64 / self.seconds()
-        };
-        after.iter().map(|(name, after)| (name.clone(), rate(name, after).into())).collect()
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "schema": "overdrive.volume-rates/1",
-            "volume": self.after.volume,
-            "seconds": self.seconds(),
-            // For gauges the change: their values are in `stats`.
-            "counters_per_second": self.rates(|stats| &stats.counters),
-            "backing_per_second": self.rates(|stats| &stats.backing),
-            // Of this interval alone.
-            "latencies": self.after.latencies.since(&self.before.latencies),
-            "blocks_dirty": self.after.counters.blocks_dirty,
-            "state": self.after.state,
-        })
-    }
+/// Returns an interval as an object.
+fn json(interval: &Interval<'_>) -> Value {
+    let (before, after) = (interval.before, interval.after);
+    json!({
+        "schema": "overdrive.volume-rates/1",
+        "volume": after.volume,
+        "seconds": interval.seconds(),
+        // For gauges the change: their values are in `stats`.
+        "counters_per_second": rates(interval, |stats| &stats.counters),
+        "backing_per_second": rates(interval, |stats| &stats.backing),
+        // Of this interval alone.
+        "latencies": after.latencies.since(&before.latencies),
+        "blocks_dirty": after.counters.blocks_dirty,
+        "state": after.state,
+    })
 }
 
 /// The columns and their minimum widths, so that lines of different times are aligned. "B." marks
@@ -167,14 +139,14 @@ struct Printer {
 impl Printer {
     fn print(&mut self, interval: &Interval) {
         if self.as_json {
-            daemon::say!("{}", interval.json());
+            daemon::say!("{}", json(interval));
             return;
         }
         let width = terminal::width();
         if self.lines.is_multiple_of(PAGE) {
             terminal::print([line(HEADING.map(|(head, _)| head), Look::Heading, width)]);
         }
-        let cells = interval.cells();
+        let cells = cells(interval);
         terminal::print([line(cells.each_ref().map(String::as_str), Look::Plain, width)]);
         self.lines += 1;
     }
@@ -250,11 +222,11 @@ mod tests {
         };
         let (before, after) = (at(1_000_000_000, 100, 50, 0), at(3_000_000_000, 400, 150, 4 << 20));
         let interval = Interval { before: &before, after: &after };
-        let cells = interval.cells();
+        let cells = cells(&interval);
         assert_eq!(cells[..5], ["v", "200", "75.0", "0", "2 MiB"]);
         assert_eq!((&*cells[5], &*cells[8]), ("50", "8 KiB"));
-        assert_eq!(interval.json()["counters_per_second"]["read_hits"], 150.0);
-        assert_eq!(interval.json()["latencies"]["hit_ns"]["count"], 300);
+        assert_eq!(json(&interval)["counters_per_second"]["read_hits"], 150.0);
+        assert_eq!(json(&interval)["latencies"]["hit_ns"]["count"], 300);
         // The counts of a restarted daemon are lower: no impossible rates are printed.
         let row = line(cells.each_ref().map(String::as_str), Look::Plain, Some(100)).to_string();
         assert!(row.starts_with("v                 200  75.0 "), "{row}");
@@ -263,6 +235,6 @@ mod tests {
         let heads = line(HEADING.map(|(head, _)| head), Look::Heading, Some(100)).to_string();
         assert!(heads.len() <= 100 && heads.find(" HIT%") == row.find(" 75.0"), "{heads}");
         let anew = Interval { before: &after, after: &before };
-        assert_eq!(anew.cells()[1], "0");
+        assert_eq!(super::cells(&anew)[1], "0");
     }
 }
