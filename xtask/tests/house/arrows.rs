@@ -92,7 +92,9 @@ const STACK: &[&str] = &[
     "nbd",
     "holder",
 ];
+// It records samples of its volumes.
 const DAEMON: &[&str] = &[
+    "history",
     "tls",
     "lane",
     "block",
