@@ -118,7 +118,8 @@ const DAEMON: &[&str] = &[
     "holder",
     "stack",
 ];
-const ADVICE: &[&str] = &["lane", "block", "cache", "daemon", "report", "simulator", "trace"];
+const ADVICE: &[&str] =
+    &["lane", "block", "cache", "daemon", "host", "report", "simulator", "trace"];
 // Its tests use the lossy disk of `killtest`.
 const OVERDRIVE: &[&str] = &[
     "advice",

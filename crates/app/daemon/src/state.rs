@@ -23,6 +23,11 @@ pub fn history_file() -> Option<PathBuf> {
     state_directory().map(|state| history_in(&state))
 }
 
+/// Whether samples are recorded: unless OVERDRIVE_HISTORY is `off`.
+pub fn is_history_on() -> bool {
+    std::env::var_os("OVERDRIVE_HISTORY").is_none_or(|value| value != "off")
+}
+
 /// Returns the file of the history in a state directory.
 pub(crate) fn history_in(state: &Path) -> PathBuf {
     state.join("samples.sqlite3")

@@ -58,6 +58,8 @@ const NAMED: &[(&str, &str, Candidates)] = &[
     ("bench history", "suite", suite_names),
     ("detach", "name", volume_names),
     ("drive health", "name", drives_and_volumes),
+    #[cfg(feature = "history")]
+    ("drive history", "device", drives_and_volumes),
     ("drive models", "name", model_names),
     ("mount", "backing", backings),
     ("review", "target", targets),
@@ -82,6 +84,8 @@ const NAMED: &[(&str, &str, Candidates)] = &[
     ("volume flush", "name", volume_names),
     ("volume forget", "name", volume_names),
     ("volume freeze", "name", volume_names),
+    #[cfg(feature = "history")]
+    ("volume history", "name", volume_names),
     ("volume map", "name", volume_names),
     ("volume pause", "name", volume_names),
     ("volume power-cut", "name", volume_names),

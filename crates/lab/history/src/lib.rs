@@ -5,7 +5,6 @@
 //!   overdrive bench ...   --keep-->      results  --list, get, csv--> overdrive bench history
 //!   a daemon              --Recorder-->  samples  --volume--> overdrive volume history
 //!   overdrive drive health    --record_drive-->   --drive-->  overdrive drive history
-//!                                                 --forecast--> overdrive drive health
 //! ```
 //!
 //! Results belong to a user and stay until they are removed. Samples belong to a machine, are
@@ -14,7 +13,6 @@
 
 mod csv;
 mod error;
-mod forecast;
 mod recorder;
 mod results;
 mod results_schema;
@@ -22,10 +20,9 @@ mod samples;
 mod store;
 
 pub use error::Error;
-pub use forecast::{Forecast, Unknown, forecast};
 pub use recorder::{Recorder, SECONDS_A_BATCH};
 pub use results::{History, Run, Which};
 pub use samples::{
-    BYTES_MAX, DriveFigures, DriveIdentity, DriveSample, Figures, Merge, MINUTES_KEPT_S, Range,
+    BYTES_MAX, DriveFigures, DriveIdentity, DriveSample, Figures, MINUTES_KEPT_S, Merge, Range,
     SECONDS_KEPT_S, Samples, Span, VolumeSample,
 };

@@ -48,10 +48,7 @@ impl Recorder {
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn start(
-        path: PathBuf,
-        report: impl Fn(&str) + Send + 'static,
-    ) -> io::Result<Recorder> {
+    pub fn start(path: PathBuf, report: impl Fn(&str) + Send + 'static) -> io::Result<Recorder> {
         let (queue, messages) = sync_channel(WAITING_MAX);
         let (end, ended) = sync_channel(1);
         let lost = Arc::new(AtomicU64::new(0));

@@ -8,11 +8,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-const LAYOUT: Layout = Layout {
-    application: schema::APPLICATION,
-    version: schema::VERSION,
-    create: schema::create,
-};
+const LAYOUT: Layout =
+    Layout { application: schema::APPLICATION, version: schema::VERSION, create: schema::create };
 
 /// The file of saved results.
 pub struct History {

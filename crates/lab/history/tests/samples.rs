@@ -14,7 +14,8 @@ use std::time::Duration;
 const NOW_S: i64 = 1_795_000_000 - 1_795_000_000 % 3600;
 
 fn second(volume: &str, at_s: i64, reads: u64) -> VolumeSample {
-    let figures = Figures { reads, read_hits: reads / 2, dirty_bytes: at_s as u64 % 7, ..Figures::default() };
+    let figures =
+        Figures { reads, read_hits: reads / 2, dirty_bytes: at_s as u64 % 7, ..Figures::default() };
     VolumeSample { volume: volume.to_owned(), at_s, figures }
 }
 

@@ -6,8 +6,10 @@ use super::captive::either;
 use super::volume_service::{BLOCK, VolumeService};
 use super::volume_services::VolumeServices;
 use super::warmth::now_s;
-use crate::state::history_in;
+use crate::control::errors::BackingErrors;
+use crate::state::{history_in, is_history_on};
 use cache::{Counters, Histograms};
+use histogram::Snapshot;
 use history::{Figures, Recorder, VolumeSample};
 use lane::Event;
 use ring::Ring;
@@ -45,7 +47,7 @@ impl Sampler {
         quiet: bool,
     ) -> Option<Rc<Sampler>> {
         let lasts = |service: &Rc<VolumeService>| service.volume.lasting_identity().is_some();
-        let state = state.filter(|_| services.all().iter().any(lasts))?;
+        let state = state.filter(|_| is_history_on() && services.all().iter().any(lasts))?;
         let report = move |words: &str| {
             if !quiet {
                 crate::tell!("overdrive: {words}");
@@ -106,13 +108,17 @@ impl Sampler {
         let mut earlier = self.earlier.borrow_mut();
         let mut samples = Vec::new();
         for service in self.services.all() {
-            if service.volume.lasting_identity().is_none() {
+            let is_known = earlier.contains_key(&service.name);
+            if !is_known && service.volume.lasting_identity().is_none() {
                 continue;
             }
+            let before = earlier.entry(service.name.clone()).or_default();
             let totals = Totals::of(&service, now_ns);
-            let before = earlier.remove(&service.name).unwrap_or_default();
-            let figures = totals.since(&before);
-            earlier.insert(service.name.clone(), totals);
+            let mut figures = totals.since(before);
+            *before = Totals { latencies: std::mem::take(&mut before.latencies), ..totals };
+            if let Some(shared) = service.shared().filter(|_| may_have_waited(&figures)) {
+                before.add_latencies(&mut figures, shared.histograms());
+            }
             samples.push(VolumeSample { volume: service.name.clone(), at_s, figures });
         }
         samples
@@ -123,6 +129,7 @@ impl Sampler {
 #[derive(Default)]
 struct Totals {
     counters: Counters,
+    /// As of the last sample with requests that may have waited.
     latencies: Histograms,
     /// Reads, changes, flushes and written bytes of a volume without a cache.
     uncached: [u64; 4],
@@ -138,11 +145,16 @@ impl Totals {
             Some(_) => [0; 4],
             None => service.volume.counts().map(uncached).unwrap_or_default(),
         };
+        let counters = shared.map(|shared| shared.observe(now_ns)).unwrap_or_default();
+        let errors: BackingErrors = match service.volume.counts() {
+            Some(counts) => counts.into(),
+            None => (&counters).into(),
+        };
         Totals {
-            counters: shared.map(|shared| shared.observe(now_ns)).unwrap_or_default(),
-            latencies: shared.map(|shared| shared.histograms()).unwrap_or_default(),
+            counters,
+            latencies: Histograms::default(),
             uncached,
-            errors: service.errors().sum(),
+            errors: errors.sum(),
             busy_ns: service.lane_volume.busy.total_ns(now_ns),
             clients: service.clients(),
         }
@@ -154,7 +166,6 @@ impl Totals {
         let reads = |it: &Counters| it.read_hits + it.read_misses + it.read_joins;
         let grown = |now: u64, before: u64| now.saturating_sub(before);
         let uncached = |index: usize| grown(self.uncached[index], earlier.uncached[index]);
-        let latencies = self.latencies.since(&earlier.latencies);
         Figures {
             reads: grown(reads(now), reads(before)) + uncached(0),
             read_hits: grown(now.read_hits, before.read_hits),
@@ -167,14 +178,27 @@ impl Totals {
             time_saved_ns: grown(now.time_saved_ns, before.time_saved_ns),
             bypass_ns: grown(now.bypass_ns, before.bypass_ns),
             busy_ns: grown(self.busy_ns, earlier.busy_ns),
-            miss_p99_ns: latencies.miss_ns.quantile(0.99),
-            flush_p99_ns: latencies.flush_ns.quantile(0.99),
+            miss_p99_ns: 0,
+            flush_p99_ns: 0,
             dirty_bytes: now.blocks_dirty * BLOCK,
             dirty_age_ns: now.dirty_age_ns,
             held_bytes: now.blocks_held * BLOCK,
             clients: self.clients,
         }
     }
+
+    /// Adds the latencies since the last call to figures.
+    fn add_latencies(&mut self, figures: &mut Figures, latencies: Histograms) {
+        let p99 = |now: &Snapshot, before: &Snapshot| now.since(before).quantile(0.99);
+        figures.miss_p99_ns = p99(&latencies.miss_ns, &self.latencies.miss_ns);
+        figures.flush_p99_ns = p99(&latencies.flush_ns, &self.latencies.flush_ns);
+        self.latencies = latencies;
+    }
+}
+
+/// Whether a read or a flush of these figures may have waited for the backing.
+fn may_have_waited(figures: &Figures) -> bool {
+    figures.reads > figures.read_hits || figures.flushes > 0
 }
 
 /// Returns the reads, changes, flushes and written bytes of a volume without a cache.

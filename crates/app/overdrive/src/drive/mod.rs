@@ -2,6 +2,8 @@
 
 mod age;
 mod health;
+#[cfg(feature = "history")]
+mod history;
 mod list;
 mod members;
 mod modelled;
@@ -33,6 +35,8 @@ enum Command {
     /// List the block devices of this machine, and their users.
     List(list::Options),
     Health(health::Options),
+    #[cfg(feature = "history")]
+    History(history::Options),
     /// List the modelled drives; show one of them with all its numbers; check your own file.
     Models(models::Options),
 }
@@ -43,6 +47,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match &arguments.command {
         Command::List(options) => list::run(options),
         Command::Health(options) => health::run(options),
+        #[cfg(feature = "history")]
+        Command::History(options) => history::run(options),
         Command::Models(options) => models::run(options),
     }
 }

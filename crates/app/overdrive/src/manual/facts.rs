@@ -81,6 +81,10 @@ const SERVING: [&str; 8] = [
 /// Commands that start a daemon, and the program itself.
 const STARTING: [&str; 4] = ["overdrive", "overdrive-attach", "overdrive-mount", "overdrive-serve"];
 
+/// Commands that read or record samples, besides daemons.
+const RECORDING: [&str; 3] =
+    ["overdrive-drive-health", "overdrive-drive-history", "overdrive-volume-history"];
+
 const MEASURING: [&str; 1] = ["overdrive-bench"];
 
 const REVIEWING: [&str; 1] = ["overdrive-review"];
@@ -89,7 +93,7 @@ const SHOWING: [&str; 1] = ["overdrive-doctor"];
 
 const MEASURING_MACHINE: [&str; 1] = ["overdrive-demo"];
 
-const FILES: [(&[&str], Fact<&str>); 7] = [
+const FILES: [(&[&str], Fact<&str>); 8] = [
     (&STARTING, ("/dev/overdrive/NAME", "The block device of the attached volume NAME.")),
     (
         &STARTING,
@@ -110,7 +114,16 @@ const FILES: [(&[&str], Fact<&str>); 7] = [
         &STARTING,
         (
             "/var/lib/overdrive, $XDG_STATE_HOME/overdrive, ~/.local/state/overdrive",
-            "Lists of hot blocks (hot/ID.hot), from which a cache is filled after a start.",
+            "Lists of hot blocks (hot/ID.hot), from which a cache is filled after a start; samples \
+             of volumes and drives (samples.sqlite3).",
+        ),
+    ),
+    (
+        &RECORDING,
+        (
+            "/var/lib/overdrive/samples.sqlite3, $XDG_STATE_HOME/overdrive/samples.sqlite3, \
+             ~/.local/state/overdrive/samples.sqlite3",
+            "Samples of volumes and drives over time: a SQLite database.",
         ),
     ),
     (
@@ -136,7 +149,7 @@ const FILES: [(&[&str], Fact<&str>); 7] = [
     ),
 ];
 
-const VARIABLES: [(&[&str], Fact<&str>); 9] = [
+const VARIABLES: [(&[&str], Fact<&str>); 11] = [
     (
         &SERVING,
         (
@@ -150,6 +163,11 @@ const VARIABLES: [(&[&str], Fact<&str>); 9] = [
         &STARTING,
         ("NOTIFY_SOCKET", "Socket of the service manager that is notified of starts and stops."),
     ),
+    (
+        &STARTING,
+        ("OVERDRIVE_HISTORY", "If it is 'off', no samples of volumes and drives are recorded."),
+    ),
+    (&RECORDING, ("OVERDRIVE_HISTORY", "If it is 'off', no samples of drives are recorded.")),
     (&MEASURING, ("XDG_DATA_HOME", "Directory of the results of earlier runs.")),
     (&REVIEWING, ("XDG_DATA_HOME", "Directory of the results of interrupted reviews.")),
     (&SHOWING, ("NO_COLOR", "If it is set and not empty, the output has no colours.")),

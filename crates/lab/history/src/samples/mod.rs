@@ -35,11 +35,8 @@ const LOG_BYTES: u64 = 4 << 20;
 /// Memory for pages, in KiB: the daemon's memory is locked.
 const CACHE_KIB: u32 = 512;
 
-const LAYOUT: Layout = Layout {
-    application: schema::APPLICATION,
-    version: schema::VERSION,
-    create: schema::create,
-};
+const LAYOUT: Layout =
+    Layout { application: schema::APPLICATION, version: schema::VERSION, create: schema::create };
 
 /// A range of times, in seconds since 1970: from the first to before the last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,9 +116,8 @@ impl Samples {
 
     /// Examines the whole file.
     fn check(&self) -> Result<(), Error> {
-        let found = self.connection.query_row("PRAGMA quick_check(1)", [], |row| {
-            row.get::<_, String>(0)
-        });
+        let found =
+            self.connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
         match found.map_err(|error| self.failed(error))?.as_str() {
             "ok" => Ok(()),
             words => Err(Error::damaged(&self.path, words)),

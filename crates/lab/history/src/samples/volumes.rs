@@ -162,12 +162,7 @@ impl Samples {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn volume(
-        &self,
-        name: &str,
-        span: Span,
-        range: Range,
-    ) -> Result<Vec<VolumeSample>, Error> {
+    pub fn volume(&self, name: &str, span: Span, range: Range) -> Result<Vec<VolumeSample>, Error> {
         read(&self.connection, name, span, range).map_err(|error| self.failed(error))
     }
 }
@@ -193,9 +188,7 @@ fn read(
         let figures = Figures::of(values);
         Ok(VolumeSample { volume: name.to_owned(), at_s: row.get(0)?, figures })
     };
-    query
-        .query_map(params![name, span.seconds(), range.from_s, range.to_s], sample)?
-        .collect()
+    query.query_map(params![name, span.seconds(), range.from_s, range.to_s], sample)?.collect()
 }
 
 fn record(connection: &mut Connection, seconds: &[VolumeSample]) -> rusqlite::Result<()> {

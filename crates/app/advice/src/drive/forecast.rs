@@ -4,8 +4,6 @@
 //! that the host has written grow smoothly: if they are known, the line is fitted through them, and
 //! the wear of a byte is the ratio of the two at the last sample.
 
-use crate::samples::DriveSample;
-
 const DAY_S: f64 = 86_400.0;
 /// Shortest history for a forecast, in days.
 const DAYS_MIN: f64 = 7.0;
@@ -15,6 +13,21 @@ const SAMPLES_MIN: usize = 5;
 const DAYS_USED: f64 = 180.0;
 /// Lives beyond this are not distinguished, in days: 50 years.
 const DAYS_MAX: f64 = 50.0 * 365.25;
+
+/// A drive's health at an earlier time. None: not reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Past {
+    /// The time, in seconds since 1970.
+    pub at_s: i64,
+    /// Used share of the flash's rated life, in percent.
+    pub worn_percent: Option<i64>,
+    /// Bytes that the host wrote.
+    pub host_written_bytes: Option<i64>,
+    /// Reads or writes whose errors could not be corrected.
+    pub media_errors: Option<i64>,
+    /// Replaced sectors or blocks.
+    pub reallocated: Option<i64>,
+}
 
 /// When a drive's rated life ends if it is used as until now.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -56,19 +69,19 @@ pub enum Unknown {
 ///
 /// # Errors
 /// The reason why there is none.
-pub fn forecast(samples: &[DriveSample]) -> Result<Forecast, Unknown> {
-    let Some(worn) = samples.last().and_then(|last| last.figures.worn_percent) else {
+pub fn forecast(samples: &[Past]) -> Result<Forecast, Unknown> {
+    let Some(worn) = samples.last().and_then(|last| last.worn_percent) else {
         return Err(Unknown::NoWear);
     };
     let last_s = samples.last().map_or(0, |last| last.at_s);
-    let day = |sample: &DriveSample| (sample.at_s - last_s) as f64 / DAY_S;
-    let used: Vec<&DriveSample> = samples.iter().filter(|it| day(it) >= -DAYS_USED).collect();
-    let by = |value: fn(&DriveSample) -> Option<i64>| -> Vec<(f64, f64)> {
+    let day = |sample: &Past| (sample.at_s - last_s) as f64 / DAY_S;
+    let used: Vec<&Past> = samples.iter().filter(|it| day(it) >= -DAYS_USED).collect();
+    let by = |value: fn(&Past) -> Option<i64>| -> Vec<(f64, f64)> {
         used.iter().filter_map(|it| Some((day(it), value(it)? as f64))).collect()
     };
-    let wear = by(|sample| sample.figures.worn_percent);
-    let bytes = by(|sample| sample.figures.host_written_bytes);
-    let total = samples.last().and_then(|last| last.figures.host_written_bytes);
+    let wear = by(|sample| sample.worn_percent);
+    let bytes = by(|sample| sample.host_written_bytes);
+    let total = samples.last().and_then(|last| last.host_written_bytes);
     // At low wear its rounding dominates the wear of a byte.
     let points = match total {
         Some(total) if total > 0 && worn >= 2 && is_long(&bytes) => {
@@ -135,15 +148,10 @@ fn student(freedom: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::DriveFigures;
 
-    fn sample(day: i64, worn: i64, written: Option<i64>) -> DriveSample {
-        let figures = DriveFigures {
-            worn_percent: Some(worn),
-            host_written_bytes: written,
-            ..DriveFigures::default()
-        };
-        DriveSample { at_s: day * 86_400, figures }
+    fn sample(day: i64, worn: i64, written: Option<i64>) -> Past {
+        let (at_s, worn_percent) = (day * 86_400, Some(worn));
+        Past { at_s, worn_percent, host_written_bytes: written, ..Past::default() }
     }
 
     #[test]
