@@ -10,7 +10,7 @@
 //!   disks.
 //! - [`device_users`], [`Finding`]: users of a file or device, below it and above it.
 //! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: a device of the kernel's NBD client.
-//! - [`disks`]: the machine's block devices; [`smartctl`]: their health.
+//! - [`disks`]: the machine's block devices; [`smartctl`], [`nvme`]: their health.
 //! - [`lock_process`]: keeps the process's memory in RAM.
 //! - [`HugeAllocator`]: the system's allocator, with huge pages for large allocations.
 //! - [`file_extents`]: the positions of a file's blocks on its device.
@@ -41,6 +41,7 @@ mod mounts;
 mod nbd_device;
 mod netlink;
 mod network_locks;
+pub mod nvme;
 mod open_error;
 mod pages;
 mod probe;
