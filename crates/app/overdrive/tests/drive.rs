@@ -10,6 +10,7 @@ fn run(arguments: &[&str], path: Option<&Path>) -> Output {
     let runtime = tempfile::tempdir().expect("a directory");
     let mut command = Command::new(env!("CARGO_BIN_EXE_overdrive"));
     command.arg("drive").args(arguments).env("XDG_RUNTIME_DIR", runtime.path());
+    command.env("XDG_STATE_HOME", runtime.path());
     if let Some(path) = path {
         command.env("PATH", path);
     }

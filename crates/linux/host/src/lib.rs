@@ -9,6 +9,7 @@
 //! - [`signatures`] and [`detect`]: formats by their marks; [`reason`]: images that are not raw
 //!   disks.
 //! - [`device_users`], [`Finding`]: users of a file or device, below it and above it.
+//! - [`Erasable`]: a whole device that nobody uses; [`discard`], [`zero`], [`trim_mounted`].
 //! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: a device of the kernel's NBD client.
 //! - [`disks`]: the machine's block devices; [`smartctl`], [`nvme`]: their health.
 //! - [`lock_process`]: keeps the process's memory in RAM.
@@ -23,7 +24,9 @@ mod backings;
 mod claim;
 mod claimed;
 mod clock;
+mod discard;
 pub mod disks;
+mod erasable;
 mod file;
 mod file_extents;
 mod groups;
@@ -65,6 +68,8 @@ pub use backings::{
 pub use claim::{Claim, Claimed, Intent, claim};
 pub use claimed::ClaimedDevice;
 pub use clock::{Patience, now_ns};
+pub use discard::{discard, trim_mounted, zero};
+pub use erasable::Erasable;
 pub use file::{FileVolume, Lock, OpenOptions};
 pub use file_extents::{FileExtent, file_extents};
 pub use groups::{Generation, Group, own_groups, own_groups_in};

@@ -143,6 +143,14 @@ impl Samples {
             .map_err(|error| self.failed(error))
     }
 
+    /// Thins the samples of drives, and removes those that are older than they are kept for.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn thin_drives(&mut self, now_s: i64) -> Result<(), Error> {
+        drives::thin(&self.connection, now_s).map_err(|error| self.failed(error))
+    }
+
     /// Removes the oldest day of minutes, so that a full file can be written again. Returns whether
     /// there was one.
     ///

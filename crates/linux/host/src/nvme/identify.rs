@@ -116,6 +116,16 @@ pub fn namespace(device: &impl AsFd) -> Result<Namespace, NvmeError> {
     })
 }
 
+/// Returns the numbers of the namespaces that a device's controller has, in ascending order.
+///
+/// # Errors
+/// The device is not NVMe, or this user may not send it commands.
+pub fn active_namespaces(device: &impl AsFd) -> Result<Vec<u32>, NvmeError> {
+    let page = identify(device, 0, 2)?;
+    let numbers = page.chunks_exact(4).map(|chunk| double(chunk, 0));
+    Ok(numbers.take_while(|number| *number > 0).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

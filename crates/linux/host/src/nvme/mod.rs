@@ -9,7 +9,7 @@ mod identify;
 mod smart;
 
 pub use erase::{FormatErase, SanitizeAction, SanitizeState, format, sanitize, sanitize_state};
-pub use identify::{Controller, Namespace, controller, namespace};
+pub use identify::{Controller, Namespace, active_namespaces, controller, namespace};
 
 use crate::smartctl::{Nothing, Report, TIME_MAX};
 use rustix::io::Errno;
