@@ -341,3 +341,58 @@ fn files_unknown_names_and_read_only_devices_are_refused() {
         assert!(output.status.code() == Some(2) && said.contains("of NVMe"), "{said}");
     }
 }
+
+#[test]
+fn a_part_of_a_drive_is_left_unused() {
+    if !can_run() || Command::new("sfdisk").arg("--version").output().is_err() {
+        return;
+    }
+    let disk = Loop::new(64);
+    let home = disk.place.path();
+    let named =
+        |arguments: &[&str]| drive(home, &[&["overprovision", &disk.device], arguments].concat());
+    let object = |output: &Output| -> Value {
+        let said = String::from_utf8_lossy(&output.stderr);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"))
+    };
+    sh(&format!("blkdiscard {}", disk.device));
+    let shown = object(&named(&["--json", "--model", "samsung-840-evo-250"]));
+    assert_eq!((&shown["partitions"], &shown["done"]), (&0.into(), &Value::Null));
+    let [without, with] = [&shown["effect"]["without"], &shown["effect"]["with"][2]];
+    assert!(without["write_amplification"].as_f64() > with["write_amplification"].as_f64());
+    // Nothing is changed without the word.
+    let before = disk.contents();
+    assert_eq!(named(&["--set", "10"]).status.code(), Some(2));
+    assert_eq!(named(&["--set", "10", "--confirm", "x"]).status.code(), Some(2));
+    assert!(named(&["--set", "10", "--dry-run"]).status.success());
+    assert!(disk.contents() == before);
+    let set = object(&named(&["--set", "10", "--confirm", disk.name(), "--json"]));
+    assert_eq!((&set["done"], &set["partitions"]), (&true.into(), &2.into()), "{set}");
+    assert!(
+        set["unused_share"].as_f64().is_some_and(|share| (0.09..0.13).contains(&share)),
+        "{set}"
+    );
+    let again = named(&["--set", "10", "--confirm", disk.name()]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("has an unused partition"));
+    // Data of a partition stays; a full table is refused.
+    let full = Loop::new(64);
+    sh(&format!("printf 'label: gpt\\nsize=60MiB\\n' | sfdisk -q {}", full.device));
+    let before = full.contents();
+    let refused =
+        drive(home, &["overprovision", &full.device, "--set", "20", "--confirm", full.name()]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("shrink the last partition first"), "{said}");
+    let set = drive(home, &["overprovision", &full.device, "--set", "3", "--confirm", full.name()]);
+    assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+    let after = full.contents();
+    let data = MIB..61 * MIB;
+    assert!(after[data.clone()] == before[data], "the data of the partition has changed");
+    let with_data = Loop::new(8);
+    sh(&format!("mkfs.ext4 -q {}", with_data.device));
+    let refused = drive(
+        home,
+        &["overprovision", &with_data.device, "--set", "10", "--confirm", with_data.name()],
+    );
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("and no partitions"));
+}

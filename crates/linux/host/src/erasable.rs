@@ -1,9 +1,10 @@
-//! A whole device that nobody uses and nothing depends on: the only kind that may be erased.
+//! A whole device that is not in use and that nothing depends on: the only kind that may be erased.
 //!
-//! Refused are: files; partitions; devices that are mounted, in any name space, or that hold a
-//! mount by a partition; members of arrays, volume groups and pools, also inactive ones, and devices
-//! with partitions that are; swap space; devices below a mapping; devices that another program has open, or that are the backing of a volume, also while no daemon serves it. The device
-//! stays open exclusively as long as the claim lives, so nobody can begin to use it.
+//! Refused are: files; partitions; devices that are mounted, in any name space, also by one of their
+//! partitions; members of arrays, volume groups and pools, also inactive ones, and devices with
+//! partitions that are; swap space; devices below a mapping; devices that another program has open,
+//! or that are the backing of a volume, also while no daemon serves it. The device stays open
+//! exclusively as long as the claim lives, so that no program can begin to use it.
 
 use crate::claim::{Claimed, Intent, claim};
 use crate::file::{FileVolume, OpenOptions};
@@ -21,7 +22,7 @@ use std::sync::Arc;
 /// Alignment of memory for direct reads.
 const ALIGNMENT: usize = 4096;
 
-/// A whole device that nobody uses, open exclusively.
+/// A whole device that is not in use, open exclusively.
 #[derive(Clone, Debug)]
 pub struct Erasable {
     volume: Arc<FileVolume>,
@@ -81,8 +82,8 @@ impl Erasable {
         self.volume.limits().bytes()
     }
 
-    /// Reads bytes past the page cache. The position and the length are multiples of 4096, except at
-    /// the end of the device.
+    /// Reads bytes without the page cache. The position and the length are multiples of 4096, except
+    /// at the end of the device.
     ///
     /// # Errors
     /// Those of the system, also if the device ends before.

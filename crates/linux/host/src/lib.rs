@@ -9,7 +9,7 @@
 //! - [`signatures`] and [`detect`]: formats by their marks; [`reason`]: images that are not raw
 //!   disks.
 //! - [`device_users`], [`Finding`]: users of a file or device, below it and above it.
-//! - [`Erasable`]: a whole device that nobody uses; [`discard`], [`zero`], [`trim_mounted`].
+//! - [`Erasable`]: a whole device that is not in use; [`discard`], [`zero`], [`trim_mounted`].
 //! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: a device of the kernel's NBD client.
 //! - [`disks`]: the machine's block devices; [`smartctl`], [`nvme`]: their health.
 //! - [`lock_process`]: keeps the process's memory in RAM.

@@ -90,7 +90,7 @@ pub fn forecast(samples: &[Past]) -> Result<Forecast, Unknown> {
         }
         _ => wear,
     };
-    let days = points.first().map_or(0.0, |(day, _)| -day);
+    let days = points.first().map_or(0.0, |(day, _)| day.abs());
     if !is_long(&points) {
         return Err(Unknown::TooShort { samples: points.len(), days });
     }

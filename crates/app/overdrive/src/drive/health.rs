@@ -11,9 +11,9 @@ use std::process::ExitCode;
 
 /// Show a drive's health: a verdict with its reasons, a forecast of its wear, and its figures.
 ///
-/// NVMe drives are asked directly, others with smartctl. Each call records a sample, from which
-/// wear is forecast ('drive history' shows them). The status is 1 if a drive is failing, or a member
-/// of a pool is lost. Examples:
+/// NVMe drives are queried directly, others with smartctl. Each call records a sample, from which
+/// wear is forecast ('drive history' shows them). The status is 1 if a drive is failing, or a
+/// member of a pool is lost. Examples:
 ///   overdrive drive health sda
 ///   overdrive drive health /dev/nvme0n1 --json
 ///   overdrive drive health db           the drives below a served volume: a device, a modelled

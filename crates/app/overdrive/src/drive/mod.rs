@@ -9,6 +9,7 @@ mod list;
 mod members;
 mod modelled;
 mod models;
+mod overprovision;
 mod past;
 mod report;
 mod show;
@@ -42,6 +43,7 @@ enum Command {
     #[cfg(feature = "history")]
     History(history::Options),
     Trim(trim::Options),
+    Overprovision(overprovision::Options),
     Erase(erase::Options),
     /// List the modelled drives; show one of them with all its numbers; check your own file.
     Models(models::Options),
@@ -56,6 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         #[cfg(feature = "history")]
         Command::History(options) => history::run(options),
         Command::Trim(options) => trim::run(options),
+        Command::Overprovision(options) => overprovision::run(options),
         Command::Erase(options) => erase::run(options),
         Command::Models(options) => models::run(options),
     }

@@ -1,5 +1,5 @@
-//! Queries a drive's health, by NVMe commands or with smartctl, judges it by its past, and formats it
-//! as an object or as lines.
+//! Queries a drive's health, by NVMe commands or with smartctl, judges it by its past, and formats
+//! it as an object or as lines.
 
 use super::past;
 use crate::tools;

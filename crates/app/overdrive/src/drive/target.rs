@@ -52,8 +52,10 @@ impl Target {
         let typed = match given {
             Some(given) => given.to_owned(),
             None if std::io::stdin().is_terminal() => {
-                eprint!("{node}: {consequence}. Type its {kind}, {word}, to continue: ");
-                let _ = std::io::stderr().lock().write_all(b"");
+                let prompt =
+                    format!("{node}: {consequence}. Type its {kind}, {word}, to continue: ");
+                // Without a place to print it the word cannot be known, and is not typed.
+                let _ = std::io::stderr().lock().write_all(prompt.as_bytes());
                 let mut line = String::new();
                 let read = std::io::stdin().lock().read_line(&mut line);
                 read.map_err(|error| Failure::new(Exit::Usage, format!("stdin: {error}")))?;

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 ///   overdrive drive trim /mnt/data
 ///   overdrive drive trim nvme0n1           all mounted file systems on the drive
 ///   overdrive drive trim db                those on the device of a volume
-///   overdrive drive trim sdb --whole       all of a drive that nobody uses: its data is lost
+///   overdrive drive trim sdb --whole       all of an unused drive: its data is lost
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Options {

@@ -19,7 +19,7 @@ const STATUSES: [Fact<u8>; 8] = [
 ];
 
 /// Statuses of commands with meanings of their own.
-const OTHER_STATUSES: [(&str, &[Fact<u8>]); 5] = [
+const OTHER_STATUSES: [(&str, &[Fact<u8>]); 6] = [
     (
         "overdrive-bench",
         &[
@@ -31,6 +31,18 @@ const OTHER_STATUSES: [(&str, &[Fact<u8>]); 5] = [
             (5, "The target is in use, or filebench could not remove its files."),
             (6, "The target failed."),
             (7, "With --verify: data differs from the written data."),
+        ],
+    ),
+    (
+        "overdrive-drive-erase",
+        &[
+            (0, "The drive was erased, or --dry-run has printed the plan."),
+            (1, "Commands were printed that the user has to run: nothing was erased."),
+            (2, "Wrong usage, or what was typed is not the serial number: nothing was erased."),
+            (4, "Permission is missing."),
+            (5, "The drive is in use."),
+            (6, "The drive failed."),
+            (7, "Blocks of the drive still have their data."),
         ],
     ),
     (

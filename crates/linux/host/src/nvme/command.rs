@@ -46,8 +46,8 @@ struct Admin<'a> {
     _data: &'a mut [u8],
 }
 
-// SAFETY: NVME_IOCTL_ADMIN_CMD takes a pointer to `struct nvme_admin_cmd`, which this has the layout
-// of, reads it and writes its result. Its address and length are those of the borrowed data.
+// SAFETY: NVME_IOCTL_ADMIN_CMD takes a pointer to `struct nvme_admin_cmd`, whose layout this has,
+// reads it and writes its result. Its address and length are those of the borrowed data.
 unsafe impl Ioctl for Admin<'_> {
     type Output = i32;
     const IS_MUTATING: bool = true;

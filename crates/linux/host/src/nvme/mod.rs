@@ -65,7 +65,10 @@ pub fn ask(device: &Path) -> Result<Report, Nothing> {
     let (sender, receiver) = channel();
     let device = device.to_owned();
     // The kernel ends a command after a minute, by a reset of the drive: that is not waited for.
-    let work = move || sender.send(smart::read(&device));
+    let work = move || {
+        // The receiver has gone if it took too long.
+        _ = sender.send(smart::read(&device));
+    };
     let started = std::thread::Builder::new().spawn(work);
     started.map_err(|error| Nothing::Unstarted(error.to_string()))?;
     receiver.recv_timeout(TIME_MAX).unwrap_or(Err(Nothing::Late(TIME_MAX)))

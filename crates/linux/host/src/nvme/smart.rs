@@ -5,6 +5,7 @@ use super::NvmeError;
 use super::command::{ALL, Command, open, run};
 use super::identify::{Controller, celsius, controller, wide, word};
 use crate::smartctl::{Nothing, Report, report};
+use crate::sysfs;
 use rustix::io::Errno;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -22,7 +23,13 @@ pub(super) fn read(device: &Path) -> Result<Report, Nothing> {
     let words_10 = [HEALTH | words << 16, 0, 0, 0, 0, 0];
     let command = Command { opcode: GET_LOG, namespace: ALL, words_10, ..Command::default() };
     run(&opened, command, &mut log).map_err(closed)?;
-    report(&as_smartctl(&drive, &log))
+    let mut report = report(&as_smartctl(&drive, &log))?;
+    // Some drives do not report the size of all of them.
+    report.capacity_bytes = report.capacity_bytes.or_else(|| {
+        let found = rustix::fs::fstat(&opened).ok()?;
+        sysfs::count(found.st_rdev, "size")?.checked_mul(block::SECTOR)
+    });
+    Ok(report)
 }
 
 fn closed(error: NvmeError) -> Nothing {

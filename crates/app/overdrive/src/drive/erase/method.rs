@@ -59,7 +59,7 @@ impl Method {
     }
 }
 
-/// What is done.
+/// The plan of an erasure.
 pub(super) struct Plan {
     pub(super) method: Method,
     pub(super) warnings: Vec<String>,

@@ -1,4 +1,4 @@
-//! `overdrive drive erase`: erases a whole drive that nobody uses.
+//! `overdrive drive erase`: erases a whole drive that is not in use.
 
 mod certificate;
 mod method;
