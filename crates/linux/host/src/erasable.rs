@@ -1,9 +1,9 @@
 //! A whole device that is not in use and that nothing depends on: the only kind that may be erased.
 //!
-//! Refused are: files; partitions; devices that are mounted, in any name space, also by one of their
-//! partitions; members of arrays, volume groups and pools, also inactive ones, and devices with
-//! partitions that are; swap space; devices below a mapping; devices that another program has open,
-//! or that are the backing of a volume, also while no daemon serves it. The device stays open
+//! Refused are: files; partitions; devices that are mounted, in any name space, also by one of
+//! their partitions; members of arrays, volume groups and pools, also inactive ones, and devices
+//! with partitions that are; swap space; devices below a mapping; devices that another program has
+//! open, or that are the backing of a volume, also while no daemon serves it. The device stays open
 //! exclusively as long as the claim lives, so that no program can begin to use it.
 
 use crate::claim::{Claimed, Intent, claim};
@@ -82,8 +82,8 @@ impl Erasable {
         self.volume.limits().bytes()
     }
 
-    /// Reads bytes without the page cache. The position and the length are multiples of 4096, except
-    /// at the end of the device.
+    /// Reads bytes without the page cache. The position and the length are multiples of 4096,
+    /// except at the end of the device.
     ///
     /// # Errors
     /// Those of the system, also if the device ends before.
