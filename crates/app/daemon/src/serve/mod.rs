@@ -354,8 +354,6 @@ impl RunningDaemon {
         fronts.open(&self.services.lanes, export);
         Control::open(&self.ring, &self.services, self.control.file().clone());
         self.scrapes.iter().for_each(Scrapes::start);
-        #[cfg(feature = "history")]
-        self.sampler.iter().for_each(samples::Sampler::start);
         for service in self.services.all() {
             Watch::new(&self.ring, &service).start();
             service.start_warmth();
@@ -363,7 +361,11 @@ impl RunningDaemon {
             service.lane_volume.start_sensor(&lane);
         }
         let captive = match self.begin(actions).await {
-            Ok(child) => self.wait(child).await,
+            Ok(child) => {
+                #[cfg(feature = "history")]
+                self.sampler.iter().for_each(samples::Sampler::start);
+                self.wait(child).await
+            }
             Err(failure) => {
                 self.services.note_failure(failure);
                 self.services.end(Ending::Stop);

@@ -16,7 +16,7 @@ use ring::Ring;
 use stack::{Counts, Kind};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,6 +30,8 @@ const LAST: Duration = Duration::from_secs(2);
 pub(crate) struct Sampler {
     ring: Ring,
     services: Rc<VolumeServices>,
+    file: PathBuf,
+    quiet: bool,
     recorder: RefCell<Option<Recorder>>,
     /// The totals at the last sample, by volume.
     earlier: RefCell<BTreeMap<String, Totals>>,
@@ -48,26 +50,33 @@ impl Sampler {
     ) -> Option<Rc<Sampler>> {
         let lasts = |service: &Rc<VolumeService>| service.volume.lasting_identity().is_some();
         let state = state.filter(|_| is_history_on() && services.all().iter().any(lasts))?;
-        let report = move |words: &str| {
-            if !quiet {
-                crate::tell!("overdrive: {words}");
-            }
-        };
-        let recorder = Recorder::start(history_in(state), report).map_err(|error| {
-            crate::complain!("overdrive: the history is not recorded: no thread ({error})");
-        });
         Some(Rc::new(Sampler {
             ring: ring.clone(),
             services: services.clone(),
-            recorder: RefCell::new(Some(recorder.ok()?)),
+            file: history_in(state),
+            quiet,
+            recorder: RefCell::new(None),
             earlier: RefCell::default(),
             has_ended: Cell::new(false),
             ended: Event::new(),
         }))
     }
 
-    /// Starts the task.
+    /// Starts the thread and the task. The thread inherits the confinement of this one.
     pub(crate) fn start(self: &Rc<Sampler>) {
+        let quiet = self.quiet;
+        let report = move |words: &str| {
+            if !quiet {
+                crate::tell!("overdrive: {words}");
+            }
+        };
+        match Recorder::start(self.file.clone(), report) {
+            Ok(recorder) => *self.recorder.borrow_mut() = Some(recorder),
+            Err(error) => {
+                crate::complain!("overdrive: the history is not recorded: no thread ({error})");
+                return;
+            }
+        }
         let sampler = self.clone();
         let sampling = async move { sampler.run().await };
         // Without room on the lane there are no samples.
