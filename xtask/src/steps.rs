@@ -139,9 +139,10 @@ pub(crate) const NIGHT: [Step; 20] = [
                     --module nbd --module ublk_drv --test overdrive:serve -- devices::routes --test-threads 1 --show-output",
     },
     Step {
-        what: "health and erasing of an NVMe drive, on another kernel",
+        what: "health and erasing of an NVMe drive and a SCSI disk, on another kernel",
         arguments: "xtask guest --if-possible --timeout-seconds 600 --module nvme --nvme-mib 64 \
-                    --test overdrive:drive_nvme -- --ignored --test-threads 1 --show-output",
+                    --module sd_mod --module scsi_debug+dev_size_mb=64+lbpu=1+lbprz=1 --test overdrive:drive_guest \
+                    -- --ignored --test-threads 1 --show-output",
     },
     Step {
         what: "users of devices below a device mapper, on another kernel",

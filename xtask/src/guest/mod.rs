@@ -57,7 +57,8 @@ pub(crate) struct Options {
     /// Time limit; after it the guest is ended, with status 124.
     #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     timeout_seconds: u64,
-    /// Load this module first; its parameters follow the name: 'null_blk nr_devices=2'.
+    /// Load this module first; its parameters follow the name: 'null_blk nr_devices=2', or
+    /// null_blk+nr_devices=2.
     #[arg(long = "module", value_name = "NAME")]
     modules: Vec<String>,
     /// A directory of the host that the guest may change, at the same path.

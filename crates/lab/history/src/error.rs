@@ -39,6 +39,10 @@ impl Error {
             Some(ErrorCode::DiskFull) => {
                 (Kind::Full, format!("has no space left ({error}); free some, or remove the file"))
             }
+            Some(ErrorCode::SystemIoFailure) => {
+                let what = format!("its file system refuses it ({error}); is it full?");
+                (Kind::Other, what)
+            }
             _ => (Kind::Other, format!("{error}")),
         };
         Error { kind, ..Error::new(path, what) }

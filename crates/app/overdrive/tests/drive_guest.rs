@@ -1,7 +1,7 @@
-//! Health and erasing of the NVMe drive that QEMU emulates, in a guest:
-//! `cargo xtask guest --module nvme --nvme-mib 64 --test overdrive:drive_nvme -- --ignored`.
+//! Health and erasing of the NVMe drive that QEMU emulates, and erasing of the kernel's simulated
+//! SCSI disk, in a guest: the step of `xtask/src/steps.rs` with `overdrive:drive_guest`.
 //!
-//! The tests refuse every drive but that of the guest, which they know by its serial number.
+//! The tests refuse every drive but those of the guest, which they know by serial number and model.
 
 use serde_json::Value;
 use std::fs::{self, File};
@@ -81,4 +81,42 @@ fn a_drive_is_erased_by_a_format() {
     println!("sanitize: {}", String::from_utf8_lossy(&sanitize.stderr));
     let discarded = drive(&["trim", "nvme0n1", "--whole", "--confirm", SERIAL]);
     assert!(discarded.status.success(), "{}", String::from_utf8_lossy(&discarded.stderr));
+}
+
+/// Returns the simulated SCSI disk.
+fn scsi_disk() -> String {
+    let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let is_it = |name: &String| {
+        let model = fs::read_to_string(format!("/sys/block/{name}/device/model"));
+        model.is_ok_and(|model| model.trim() == "scsi_debug")
+    };
+    let mut names = disks.filter_map(|disk| disk.file_name().into_string().ok());
+    names.find(is_it).expect("run this in a guest: see the head of this file")
+}
+
+#[test]
+#[ignore = "needs the SCSI disk of a guest"]
+fn a_scsi_disk_is_erased_by_unmap_and_by_zeros() {
+    let name = scsi_disk();
+    let path = format!("/dev/{name}");
+    for method in [None, Some("zero")] {
+        let file = File::options().write(true).open(&path).expect("root");
+        let data = vec![0xa5; 1 << 20];
+        (0..64).for_each(|mib| file.write_all_at(&data, mib << 20).expect("it answers"));
+        file.sync_all().expect("it answers");
+        drop(file);
+        let plan = object(&drive(&["erase", &name, "--dry-run", "--json"]));
+        let serial = plan["serial"].as_str().expect("text");
+        assert!(!serial.is_empty() && plan["confirm"] == serial, "{plan}");
+        assert_eq!((&plan["method"], &plan["model"]), (&"discard".into(), &"scsi_debug".into()));
+        let mut arguments = vec!["erase", &name, "--confirm", serial, "--json"];
+        arguments.extend(method.into_iter().flat_map(|method| ["--method", method]));
+        let certificate = object(&drive(&arguments));
+        assert_eq!(certificate["method"], method.unwrap_or("discard"));
+        assert_eq!(
+            (&certificate["clean"], &certificate["blocks_with_data_before"]),
+            (&true.into(), &64.into())
+        );
+        assert_eq!(certificate["blocks_zero_after"], 64, "{certificate}");
+    }
 }
