@@ -198,6 +198,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_drive_is_known_by_its_interface_model_and_serial_number() {
+        let place = tempfile::tempdir().expect("a directory");
+        put(
+            place.path(),
+            &[
+                ("sys/block/sda/device/vendor", "ATA     \n"),
+                ("sys/block/sda/device/model", "SAMSUNG MZHPU256\n"),
+                ("sys/block/sda/device/vpd_pg80", "\0\u{1}\0\u{4} S1 \0"),
+                ("sys/block/sda/queue/discard_max_bytes", "4096\n"),
+                ("sys/block/sdb/device/vendor", "SEAGATE\n"),
+                ("sys/block/sdb/device/vpd_pg80", "\0"),
+                ("sys/block/nvme0n1/device/serial", "S2   \n"),
+                ("sys/block/vda/serial", "S3\n"),
+            ],
+        );
+        let roots = Roots { sys: place.path().join("sys"), proc: place.path().join("proc") };
+        let of = |name| {
+            let found = drive_identity(&roots, name);
+            (found.interface, found.serial, found.discard_bytes)
+        };
+        assert_eq!(of("sda"), (Interface::Ata, "S1".to_owned(), 4096));
+        assert_eq!(of("sdb"), (Interface::Scsi, String::new(), 0));
+        assert_eq!(of("nvme0n1"), (Interface::Nvme, "S2".to_owned(), 0));
+        assert_eq!(of("vda"), (Interface::Other, "S3".to_owned(), 0));
+        assert_eq!(of("loop0"), (Interface::Other, String::new(), 0));
+    }
+
     fn machine() -> (tempfile::TempDir, Roots) {
         let place = tempfile::tempdir().expect("a directory");
         put(

@@ -141,7 +141,7 @@ mod tests {
     fn a_format_keeps_block_size_and_protection() {
         let namespace =
             Namespace { id: 1, format: 0b10_0011, protection: 0b1010, has_extended_blocks: true };
-        assert_eq!(format_word(&namespace, FormatErase::Data), 0b10_001_1_010_1_0011);
+        assert_eq!(format_word(&namespace, FormatErase::Data), 0b10_0011_0101_0011);
         assert_eq!(format_word(&Namespace::default(), FormatErase::Key), 0b010 << 9);
     }
 

@@ -75,7 +75,12 @@ impl Plan {
     pub(super) fn of(target: &Target, choice: Option<Choice>) -> Result<Plan, Failure> {
         let is_nvme = target.identity.interface == Interface::Nvme;
         let nvme = if is_nvme { Some(Nvme::of(target)?) } else { None };
-        let method = method_of(target, choice, nvme.as_ref())?;
+        let Target { node, identity, .. } = target;
+        let controller = nvme.as_ref().map(|nvme| &nvme.controller);
+        let can_discard = identity.discard_bytes > 0;
+        let method = method_of(identity.interface, can_discard, controller, choice);
+        let method = method
+            .map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", node.display())))?;
         let model = match &nvme {
             Some(nvme) => &nvme.controller.model,
             None => &target.identity.model,
@@ -91,16 +96,7 @@ impl Plan {
     pub(super) fn commands(&self, target: &Target) -> Vec<String> {
         let node = target.node.display();
         match self.method {
-            Method::AtaLines => vec![
-                format!(
-                    "hdparm -I {node}     # must show 'not frozen'; if it is frozen, suspend the machine once"
-                ),
-                format!("hdparm --user-master u --security-set-pass p {node}"),
-                format!(
-                    "hdparm --user-master u --security-erase p {node}     # may take hours; do not turn it off"
-                ),
-                format!("hdparm -I {node}     # must show 'not enabled' under Security"),
-            ],
+            Method::AtaLines => ata_lines(&node.to_string()),
             _ => Vec::new(),
         }
     }
@@ -213,29 +209,28 @@ impl Nvme {
     }
 }
 
+/// Returns the method for a drive: the chosen one, or the best that it has.
+///
+/// # Errors
+/// The reason why the drive does not have the chosen one.
 fn method_of(
-    target: &Target,
+    interface: Interface,
+    can_discard: bool,
+    controller: Option<&Controller>,
     choice: Option<Choice>,
-    nvme: Option<&Nvme>,
-) -> Result<Method, Failure> {
-    let can_discard = target.identity.discard_bytes > 0;
-    let refused =
-        |why: &str| Err(Failure::new(Exit::Usage, format!("{}: {why}", target.node.display())));
-    let sanitize = nvme.and_then(|nvme| nvme.controller.best_sanitize());
-    let can_format = nvme.is_some_and(|nvme| nvme.controller.can_format);
+) -> Result<Method, &'static str> {
+    let sanitize = controller.and_then(Controller::best_sanitize);
+    let can_format = controller.is_some_and(|controller| controller.can_format);
     match choice {
-        Some(Choice::Sanitize) => match sanitize {
-            Some(action) => Ok(Method::Sanitize(action)),
-            None => refused("does not have the command Sanitize of NVMe; leave --method out"),
-        },
+        Some(Choice::Sanitize) => sanitize
+            .map(Method::Sanitize)
+            .ok_or("does not have the command Sanitize of NVMe; leave --method out"),
         Some(Choice::Format) if can_format => Ok(Method::Format),
-        Some(Choice::Format) => {
-            refused("does not have the command Format of NVMe; leave --method out")
-        }
+        Some(Choice::Format) => Err("does not have the command Format of NVMe; leave --method out"),
         Some(Choice::Discard) if can_discard => Ok(Method::Discard),
-        Some(Choice::Discard) => refused("does not support discards; use --method zero"),
+        Some(Choice::Discard) => Err("does not support discards; use --method zero"),
         Some(Choice::Zero) => Ok(Method::Zero),
-        None if target.identity.interface == Interface::Ata => Ok(Method::AtaLines),
+        None if interface == Interface::Ata => Ok(Method::AtaLines),
         None => Ok(match (sanitize, can_format, can_discard) {
             (Some(SanitizeAction::Blocks), _, _) => Method::Sanitize(SanitizeAction::Blocks),
             (_, true, _) => Method::Format,
@@ -243,5 +238,57 @@ fn method_of(
             (None, false, true) => Method::Discard,
             (None, false, false) => Method::Zero,
         }),
+    }
+}
+
+/// Returns the lines by which the user erases an ATA drive.
+fn ata_lines(node: &str) -> Vec<String> {
+    vec![
+        format!("hdparm -I {node}     # must show 'not frozen'; if not, suspend the machine once"),
+        format!("hdparm --user-master u --security-set-pass p {node}"),
+        format!(
+            "hdparm --user-master u --security-erase p {node}     # may take hours; leave it on"
+        ),
+        format!("hdparm -I {node}     # must show 'not enabled' under Security"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_method_that_a_drive_has_is_chosen() {
+        let nvme =
+            |sanitizes, can_format| Controller { sanitizes, can_format, ..Controller::default() };
+        let best = |interface, can_discard, controller: Option<&Controller>| {
+            method_of(interface, can_discard, controller, None)
+        };
+        let all = nvme([true, true, true], true);
+        let key = nvme([true, false, false], true);
+        let only_key = nvme([true, false, false], false);
+        let none = nvme([false; 3], false);
+        let blocks = Method::Sanitize(SanitizeAction::Blocks);
+        assert_eq!(best(Interface::Nvme, true, Some(&all)), Ok(blocks));
+        assert_eq!(best(Interface::Nvme, true, Some(&key)), Ok(Method::Format));
+        let by_key = Method::Sanitize(SanitizeAction::Key);
+        assert_eq!(best(Interface::Nvme, true, Some(&only_key)), Ok(by_key));
+        assert_eq!(best(Interface::Nvme, true, Some(&none)), Ok(Method::Discard));
+        assert_eq!(best(Interface::Scsi, false, None), Ok(Method::Zero));
+        assert_eq!(best(Interface::Other, true, None), Ok(Method::Discard));
+        // Lines are printed, whatever else the drive has.
+        assert_eq!(best(Interface::Ata, true, None), Ok(Method::AtaLines));
+        let zero = method_of(Interface::Ata, true, None, Some(Choice::Zero));
+        assert_eq!(zero, Ok(Method::Zero));
+        assert!(method_of(Interface::Scsi, false, None, Some(Choice::Discard)).is_err());
+        assert!(method_of(Interface::Nvme, true, Some(&none), Some(Choice::Sanitize)).is_err());
+    }
+
+    #[test]
+    fn the_lines_for_ata_name_the_device_and_set_no_secret_that_is_lost() {
+        let lines = ata_lines("/dev/sdx");
+        assert!(lines.iter().all(|line| line.starts_with("hdparm ") && line.contains("/dev/sdx")));
+        // The password is the same in both: a drive that is locked by it can be unlocked.
+        assert!(lines[1].contains("--security-set-pass p ") && lines[2].contains("-erase p "));
     }
 }
