@@ -8,6 +8,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
+/// Maximum size of the file, in bytes. No result is removed without a request.
+const BYTES_MAX: u64 = 1 << 30;
+const PAGE_BYTES: u64 = 4096;
+
 const LAYOUT: Layout =
     Layout { application: schema::APPLICATION, version: schema::VERSION, create: schema::create };
 
@@ -61,7 +65,11 @@ impl History {
     /// It cannot be created or read, or it belongs to another program or to a later version.
     pub fn open(path: &Path) -> Result<History, Error> {
         let connection = store::open(path, &LAYOUT)?;
-        Ok(History { connection, path: path.to_owned() })
+        let history = History { connection, path: path.to_owned() };
+        let limit = format!("PRAGMA max_page_count = {}", BYTES_MAX / PAGE_BYTES);
+        let limited = history.connection.query_row(&limit, [], |_| Ok(()));
+        limited.map_err(|error| history.failed(error))?;
+        Ok(history)
     }
 
     /// Opens the file, as [`History::open`] does. A damaged one is renamed and begun again; the
