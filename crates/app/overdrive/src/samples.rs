@@ -8,8 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns the failure of reading or writing the file.
 pub(crate) fn broken(error: Error) -> Failure {
-    let exit =
-        if error.to_string().contains("ermission denied") { Exit::Permission } else { Exit::Io };
+    let exit = if error.is_denied() { Exit::Permission } else { Exit::Io };
     Failure::new(exit, error.to_string())
 }
 

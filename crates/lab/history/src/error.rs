@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Damaged,
     /// The file, or its file system, is full.
     Full,
+    /// This user may not open the file.
+    Denied,
     /// Anything else.
     Other,
 }
@@ -48,6 +50,14 @@ impl Error {
         Error { kind, ..Error::new(path, what) }
     }
 
+    pub(crate) fn system(path: &Path, error: std::io::Error) -> Error {
+        let kind = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Kind::Denied,
+            _ => Kind::Other,
+        };
+        Error { kind, ..Error::new(path, error) }
+    }
+
     pub(crate) fn damaged(path: &Path, words: &str) -> Error {
         let what = format!("cannot be read as a history ({words}); move it away");
         Error { kind: Kind::Damaged, ..Error::new(path, what) }
@@ -56,6 +66,11 @@ impl Error {
     /// Whether the file's contents are damaged, or were never a database.
     pub fn is_damage(&self) -> bool {
         self.kind == Kind::Damaged
+    }
+
+    /// Whether this user may not open the file.
+    pub fn is_denied(&self) -> bool {
+        self.kind == Kind::Denied
     }
 
     /// Whether the file, or its file system, is full.

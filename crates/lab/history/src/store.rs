@@ -32,7 +32,7 @@ pub(crate) struct Layout {
 /// # Errors
 /// It cannot be created or read, or it belongs to another program or to a later version.
 pub(crate) fn open(path: &Path, layout: &Layout) -> Result<Connection, Error> {
-    let of_system = |error: io::Error| Error::new(path, error);
+    let of_system = |error: io::Error| Error::system(path, error);
     if let Some(directory) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(of_system)?;
     }
@@ -96,7 +96,7 @@ pub(crate) fn set_aside(path: &Path) -> Result<PathBuf, Error> {
         return Err(Error::new(path, what));
     };
     let aside = beside(path, &format!(".damaged-{number}"));
-    std::fs::rename(path, &aside).map_err(|error| Error::new(path, error))?;
+    std::fs::rename(path, &aside).map_err(|error| Error::system(path, error))?;
     // A new database must not read the log of this one.
     for suffix in BESIDE {
         let _ = std::fs::rename(beside(path, suffix), beside(&aside, suffix));

@@ -16,7 +16,7 @@ use crate::sysfs;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Alignment of memory for direct reads.
@@ -72,9 +72,10 @@ impl Erasable {
         self.volume.file()
     }
 
-    /// Returns its number.
-    pub fn device(&self) -> u64 {
-        self.device
+    /// Returns its node in /dev, as the kernel names it. A link by which it was named may lead to
+    /// another device by now.
+    pub fn node(&self) -> Option<PathBuf> {
+        sysfs::node(self.device)
     }
 
     /// Returns its size in bytes.

@@ -22,7 +22,10 @@ impl Target {
     pub(super) fn claim(name: &Path) -> Result<Target, Failure> {
         let path = path_of(name);
         let claim = Erasable::claim(&path).map_err(Failure::from)?;
-        let node = path.canonicalize().unwrap_or(path);
+        let Some(node) = claim.node() else {
+            let message = format!("{}: was removed", path.display());
+            return Err(Failure::new(Exit::Io, message));
+        };
         let kernel_name = node.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let identity = drive_identity(&Roots::default(), &kernel_name);
         Ok(Target { node, identity, claim })

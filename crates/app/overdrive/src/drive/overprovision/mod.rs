@@ -97,7 +97,7 @@ fn set(options: &Options, percent: u8) -> Result<ExitCode, Failure> {
         // sfdisk opens the device exclusively itself.
         drop(target);
         table::write(&node, &step.lines, step.appends)?;
-        discard_spare(&options.device)?;
+        discard_spare(&node)?;
         step.is_done = true;
     }
     let table = table::read(&node, bytes)?;
