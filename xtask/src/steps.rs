@@ -82,7 +82,7 @@ pub(crate) const BESIDE: [Step; 4] = [
 
 /// Steps for each night: too long for each change. The parameters change each day, and stay the
 /// same all day.
-pub(crate) const NIGHT: [Step; 19] = [
+pub(crate) const NIGHT: [Step; 20] = [
     Step {
         what: "the lints of the explorer, which is empty without its feature",
         arguments: "clippy --package explore --features explore --all-targets -- -D warnings",
@@ -137,6 +137,12 @@ pub(crate) const NIGHT: [Step; 19] = [
         what: "block devices by ways that this machine's kernel may lack, on another kernel",
         arguments: "xtask guest --if-possible --timeout-seconds 1800 --memory-mib 3072 \
                     --module nbd --module ublk_drv --test overdrive:serve -- devices::routes --test-threads 1 --show-output",
+    },
+    Step {
+        what: "health and erasing of an NVMe drive and a SCSI disk, on another kernel",
+        arguments: "xtask guest --if-possible --timeout-seconds 600 --module nvme --nvme-mib 64 \
+                    --module sd_mod --module scsi_debug+dev_size_mb=64+lbpu=1+lbprz=1 --test overdrive:drive_guest \
+                    -- --ignored --test-threads 1 --show-output",
     },
     Step {
         what: "users of devices below a device mapper, on another kernel",

@@ -65,11 +65,11 @@ fn serve(request: &Request, port: &File) -> anyhow::Result<Message> {
     run_command(request, port)
 }
 
-/// Loads a module, with its name and its parameters.
+/// Loads a module, with its name and its parameters, separated by spaces or plus signs.
 fn load(module: &str) -> anyhow::Result<()> {
     let program = find("modprobe").context("modprobe is missing; install kmod on the host")?;
     let mut modprobe = Command::new(program);
-    let output = modprobe.arg("--").args(module.split_whitespace()).output();
+    let output = modprobe.arg("--").args(module.split([' ', '+'])).output();
     let output = output.context("cannot start modprobe")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "--module {module}: {}", said.trim());

@@ -29,6 +29,8 @@ pub(super) struct Parts<'a> {
     pub(super) write_to: Option<&'a Path>,
     pub(super) processors: u32,
     pub(super) memory_mib: u32,
+    /// The image of an NVMe drive, if there is one.
+    pub(super) nvme: Option<&'a Path>,
 }
 
 /// A running machine. It ends when this is dropped, or this process ends.
@@ -143,6 +145,12 @@ fn arguments(parts: &Parts<'_>) -> Vec<OsString> {
     if parts.write_to.is_some() {
         add(&format!("-device virtio-9p-pci,fsdev={WRITTEN},mount_tag={WRITTEN}"));
     }
+    if let Some(image) = parts.nvme {
+        let image = image.display().to_string().replace(',', ",,");
+        let drive = format!("if=none,id=nvme,format=raw,cache=unsafe,discard=unmap,file={image}");
+        all.extend(["-drive".into(), drive.into()]);
+        all.extend(["-device".into(), "nvme,drive=nvme,serial=OVERDRIVE-TEST".into()]);
+    }
     let mut share = |id: &str, path: &Path, more: &str| {
         all.extend(["-fsdev".into(), shared(id, path, more)]);
     };
@@ -172,6 +180,7 @@ mod tests {
         let kernel = Kernel { image: kernel.into(), modules: "/m".into(), busybox: "/b".into() };
         let written = Path::new("/tmp/a,b");
         let mut parts = Parts {
+            nvme: None,
             kernel: &kernel,
             initramfs,
             write_to: Some(written),

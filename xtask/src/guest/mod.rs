@@ -25,10 +25,11 @@ use anyhow::{Context, bail, ensure};
 use debian::Kernel;
 use initramfs::Initramfs;
 use machine::{Machine, Parts};
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
@@ -56,12 +57,16 @@ pub(crate) struct Options {
     /// Time limit; after it the guest is ended, with status 124.
     #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     timeout_seconds: u64,
-    /// Load this module first; its parameters follow the name: 'null_blk nr_devices=2'.
+    /// Load this module first; its parameters follow the name: 'null_blk nr_devices=2', or
+    /// null_blk+nr_devices=2.
     #[arg(long = "module", value_name = "NAME")]
     modules: Vec<String>,
     /// A directory of the host that the guest may change, at the same path.
     #[arg(long, value_name = "DIR")]
     write_to: Option<PathBuf>,
+    /// Give the guest an NVMe drive of this size, which ends with it; the module 'nvme' drives it.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+    nvme_mib: Option<u64>,
     /// Build this package first, optimised; its programs are then found by their names.
     #[arg(long = "build", value_name = "PACKAGE")]
     builds: Vec<String>,
@@ -109,7 +114,10 @@ fn prepare(options: &Options) -> anyhow::Result<ExitCode> {
     let request = request(options, test, &kernel)?;
     let program = std::env::current_exe().context("this program has no path")?;
     let initramfs = Initramfs::new(&kernel, &program)?;
+    let nvme = options.nvme_mib.map(nvme_image).transpose()?;
+    let nvme_path = nvme.as_ref().map(path_of);
     let parts = Parts {
+        nvme: nvme_path.as_deref(),
         kernel: &kernel,
         initramfs: &initramfs.path(),
         write_to: request.write_to.as_deref(),
@@ -118,6 +126,19 @@ fn prepare(options: &Options) -> anyhow::Result<ExitCode> {
     };
     let machine = Machine::start(&parts, &request, options.console)?;
     relay(machine, Duration::from_secs(options.timeout_seconds)).map(ExitCode::from)
+}
+
+/// Creates the image of a drive, in memory: it leaves nothing behind.
+fn nvme_image(mib: u64) -> anyhow::Result<File> {
+    let memory = memfd_create("nvme", MemfdFlags::CLOEXEC);
+    let image = File::from(memory.context("no memory for the NVMe drive")?);
+    image.set_len(mib << 20).context("no memory for the NVMe drive")?;
+    Ok(image)
+}
+
+/// Returns a path of an open file for another process.
+fn path_of(file: &File) -> PathBuf {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
 }
 
 /// Returns the status if a guest is not possible; the reason was printed.

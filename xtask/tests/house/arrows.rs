@@ -94,7 +94,9 @@ const STACK: &[&str] = &[
     "nbd",
     "holder",
 ];
+// It records samples of its volumes.
 const DAEMON: &[&str] = &[
+    "history",
     "tls",
     "lane",
     "block",
@@ -119,8 +121,18 @@ const DAEMON: &[&str] = &[
     "stack",
 ];
 // Its tests record latencies, and match events of a watched load.
-const ADVICE: &[&str] =
-    &["lane", "block", "cache", "histogram", "daemon", "report", "simulator", "trace", "traces"];
+const ADVICE: &[&str] = &[
+    "lane",
+    "block",
+    "cache",
+    "daemon",
+    "histogram",
+    "host",
+    "report",
+    "simulator",
+    "trace",
+    "traces",
+];
 // Its tests use the lossy disk of `killtest`.
 const OVERDRIVE: &[&str] = &[
     "advice",

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 // Outcomes that the pages of simulations are tested with, too.
+pub mod drive;
 #[cfg(test)]
 #[path = "../../overdrive/src/sim/examples.rs"]
 mod examples;

@@ -65,5 +65,5 @@ pub use protect::protect_process;
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};
 pub use runtime::{check as check_runtime, runtime_directory, sweep};
 pub use serve::{Captive, Served, ServedVolume, approach, serve};
-pub use state::state_directory;
+pub use state::{history_file, is_history_on, state_directory};
 pub use threads::{THREADS_MAX, parse_threads, threads_default};

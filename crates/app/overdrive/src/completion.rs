@@ -57,8 +57,14 @@ const NAMED: &[(&str, &str, Candidates)] = &[
     #[cfg(feature = "history")]
     ("bench history", "suite", suite_names),
     ("detach", "name", volume_names),
+    ("drive erase", "device", drive_names),
     ("drive health", "name", drives_and_volumes),
+    #[cfg(feature = "history")]
+    ("drive history", "device", drives_and_volumes),
     ("drive models", "name", model_names),
+    ("drive overprovision", "device", drive_names),
+    ("drive overprovision", "model", model_names),
+    ("drive trim", "target", drives_and_volumes),
     ("mount", "backing", backings),
     ("review", "target", targets),
     ("serve", "backing", backings),
@@ -82,6 +88,8 @@ const NAMED: &[(&str, &str, Candidates)] = &[
     ("volume flush", "name", volume_names),
     ("volume forget", "name", volume_names),
     ("volume freeze", "name", volume_names),
+    #[cfg(feature = "history")]
+    ("volume history", "name", volume_names),
     ("volume map", "name", volume_names),
     ("volume pause", "name", volume_names),
     ("volume power-cut", "name", volume_names),
@@ -261,10 +269,14 @@ fn volumes_and_paths(letters: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 fn drives_and_volumes(letters: &OsStr) -> Vec<CompletionCandidate> {
-    let disks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
-    let names = disks.filter_map(|disk| disk.file_name().into_string().ok());
     let paths = PathCompleter::any().complete(letters);
-    volume_names(letters).into_iter().chain(beginning(names, letters)).chain(paths).collect()
+    volume_names(letters).into_iter().chain(drive_names(letters)).chain(paths).collect()
+}
+
+/// Whole devices, by their names in /dev.
+fn drive_names(letters: &OsStr) -> Vec<CompletionCandidate> {
+    let disks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    beginning(disks.filter_map(|disk| disk.file_name().into_string().ok()), letters)
 }
 
 /// Directories at which the devices of volumes are mounted.

@@ -18,6 +18,8 @@ mod page_file;
 mod pool;
 mod progress;
 mod review;
+#[cfg(feature = "history")]
+mod samples;
 mod serve;
 mod settings;
 mod sim;

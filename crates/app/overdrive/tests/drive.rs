@@ -10,6 +10,7 @@ fn run(arguments: &[&str], path: Option<&Path>) -> Output {
     let runtime = tempfile::tempdir().expect("a directory");
     let mut command = Command::new(env!("CARGO_BIN_EXE_overdrive"));
     command.arg("drive").args(arguments).env("XDG_RUNTIME_DIR", runtime.path());
+    command.env("XDG_STATE_HOME", runtime.path());
     if let Some(path) = path {
         command.env("PATH", path);
     }
@@ -184,6 +185,10 @@ fn health_is_read_by_smartctl_and_its_absence_is_said() {
     assert_eq!(failing.status.code(), Some(1), "the drive says that it fails");
     let stdout = String::from_utf8(failing.stdout).expect("text");
     assert!(stdout.contains("its own verdict      FAILING"), "{stdout}");
+    assert!(stdout.contains("verdict              failing\n"), "{stdout}");
+    assert!(stdout.contains("the drive itself reports that it is failing"), "{stdout}");
+    assert!(stdout.contains("forecast             none: the drive does not report its wear"));
+    assert!(stdout.contains("data that the host has written\n"), "{stdout}");
     assert!(stdout.contains("host writes          1 MiB"), "{stdout}");
     assert!(stdout.contains("241 Total_LBAs_Written             099 2048"), "{stdout}");
     assert!(stdout.contains("NAND writes          not reported"), "{stdout}");
@@ -193,4 +198,109 @@ fn health_is_read_by_smartctl_and_its_absence_is_said() {
     assert!(failure(&health(&["health", "/dev/null"]), 6).contains("install smartmontools"));
     assert!(failure(&health(&["health", "/etc/passwd"]), 2).contains("is not a device"));
     assert!(failure(&health(&["health", "nosuchdevice"]), 1).contains("no such device or volume"));
+}
+
+/// A home with a smartctl that prints what a test wants.
+struct Smart(tempfile::TempDir);
+
+impl Smart {
+    fn new() -> Smart {
+        Smart(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn prints(&self, object: &Value) {
+        let program = self.0.path().join("smartctl");
+        let script = format!("#!/bin/sh\n/bin/cat <<'END'\n{object}\nEND\n");
+        write(&program, script).expect("written");
+        set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("permitted");
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_overdrive"));
+        command.arg("drive").args(arguments).env("XDG_RUNTIME_DIR", self.0.path());
+        command.env("XDG_STATE_HOME", self.0.path()).env("PATH", self.0.path());
+        command.output().expect("overdrive can be started")
+    }
+}
+
+fn nvme(spare: u64, written: u64, passed: bool) -> Value {
+    serde_json::json!({
+        "smartctl": { "exit_status": 0 }, "model_name": "Some NVMe", "serial_number": "S-1",
+        "smart_status": { "passed": passed }, "nvme_total_capacity": 500_000_000_000u64,
+        "nvme_smart_health_information_log": {
+            "critical_warning": 0, "temperature": 45, "available_spare": spare,
+            "available_spare_threshold": 10, "percentage_used": 4, "media_errors": 0,
+            "data_units_written": written, "power_on_hours": 20_000 },
+    })
+}
+
+#[test]
+fn a_drive_that_lies_about_itself_gets_a_verdict_of_its_figures() {
+    let smart = Smart::new();
+    smart.prints(&nvme(5, 1000, true));
+    let output = smart.run(&["health", "/dev/null", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "it is failing");
+    let health: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!((&health["verdict"], &health["passed"]), (&"failing".into(), &true.into()));
+    let reason = health["reasons"][0].as_str().expect("a sentence");
+    assert!(reason.contains("although it reports no failure"), "{reason}");
+    // More than its interface can have transferred in its hours.
+    smart.prints(&nvme(100, u64::MAX, true));
+    let health = object(&smart.run(&["health", "/dev/null", "--json", "--no-history"]));
+    assert_eq!((&health["host_written_bytes"], &health["verdict"]), (&Value::Null, &"good".into()));
+    // Names of another vendor's world mean nothing, whatever their numbers are.
+    smart.prints(&serde_json::json!({
+        "model_name": "Other", "ata_smart_attributes": { "table": [
+            { "id": 197, "name": "Unknown_Attribute", "value": 1, "raw": { "value": 99 } },
+            { "id": 231, "name": "Vendor_Magic", "value": 1, "raw": { "value": 1 } } ] },
+    }));
+    let health = object(&smart.run(&["health", "/dev/null", "--json", "--no-history"]));
+    assert_eq!((&health["verdict"], &health["pending"]), (&"unknown".into(), &Value::Null));
+    assert_eq!(health["attributes"][1]["meaning"], Value::Null);
+    for empty in ["{}", "[]", "null"] {
+        smart.prints(&serde_json::from_str(empty).expect("an object"));
+        assert_eq!(smart.run(&["health", "/dev/null"]).status.code(), Some(1), "{empty}");
+    }
+}
+
+#[cfg(feature = "history")]
+#[test]
+fn health_is_recorded_forecast_and_compared_with_the_past() {
+    let smart = Smart::new();
+    smart.prints(&nvme(100, 2000, true));
+    let health = object(&smart.run(&["health", "/dev/null", "--json", "--no-history"]));
+    assert!(health["forecast_missing"].as_str().is_some_and(|why| why.contains("too short")));
+    assert!(!smart.0.path().join("overdrive").exists(), "nothing was recorded");
+    let path = smart.0.path().join("overdrive/samples.sqlite3");
+    let mut samples = history::Samples::open(&path).expect("made");
+    let drive = history::DriveIdentity {
+        model: "Some NVMe".to_owned(),
+        serial: "S-1".to_owned(),
+        device: "/dev/elsewhere".to_owned(),
+    };
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now_s = now.expect("after 1970").as_secs() as i64;
+    let record = |samples: &mut history::Samples, day: i64, units: i64| {
+        let figures = history::DriveFigures {
+            worn_percent: Some(4),
+            host_written_bytes: Some(units * 512_000),
+            ..Default::default()
+        };
+        let sample = history::DriveSample { at_s: now_s - day * 86_400, figures };
+        samples.record_drive(&drive, &sample).expect("written");
+    };
+    for day in 1..=10 {
+        record(&mut samples, day, 2000 - day * 10);
+    }
+    drop(samples);
+    // 2,000 units are 4 %, and 10 units are written each day: 0.02 % of the life.
+    let health = object(&smart.run(&["health", "/dev/null", "--json"]));
+    let days = health["forecast"]["days_left"].as_f64().expect("a forecast");
+    assert!((days - 4800.0).abs() < 100.0, "{health}");
+    let shown = text(&smart.run(&["history", "null", "--last", "36h"]));
+    assert_eq!(shown.lines().count(), 3, "the drive has moved to its new device: {shown}");
+    smart.prints(&nvme(100, 10, true));
+    let health = object(&smart.run(&["health", "/dev/null", "--json"]));
+    assert_eq!(health["verdict"], "watch");
+    assert!(health["reasons"].to_string().contains("have gone back"), "{health}");
 }

@@ -1,221 +1,28 @@
-//! Saved results of the suites: one SQLite file, for this program and for any other that reads SQL.
+//! Saved results of the suites, and samples of volumes and drives over time: two SQLite files, for
+//! this program and for any other that reads SQL.
 //!
 //! ```text
-//!   overdrive bench ... --keep--> history.sqlite3 --list, get, csv--> overdrive bench history
-//!                                      |
-//!                                      +--> sqlite3 history.sqlite3 'SELECT * FROM rows'
+//!   overdrive bench ...   --keep-->      results  --list, get, csv--> overdrive bench history
+//!   a daemon              --Recorder-->  samples  --volume--> overdrive volume history
+//!   overdrive drive health    --record_drive-->   --drive-->  overdrive drive history
 //! ```
 //!
-//! A result is saved as the JSON object that the suite prints, so that keys that are added later
-//! are saved too. Several programs may save results at the same time.
+//! Results belong to a user and stay until they are removed. Samples belong to a machine, are
+//! thinned, and have a maximum size. Several programs may write to either file at the same time.
 #![forbid(unsafe_code)]
 
 mod csv;
 mod error;
-mod schema;
+mod recorder;
+mod results;
+mod results_schema;
+mod samples;
+mod store;
 
 pub use error::Error;
-
-use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// Longest wait for a lock that another program holds.
-const BUSY: Duration = Duration::from_secs(5);
-
-/// The file of saved results.
-pub struct History {
-    connection: Connection,
-    path: PathBuf,
-}
-
-/// A saved result, with its command, machine and time.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Run {
-    /// Its number, which is never used again.
-    pub id: i64,
-    /// The time when it was saved, in UTC: `2026-11-25T10:00:00Z`.
-    pub at: String,
-    /// The words of the command.
-    pub command: Vec<String>,
-    /// Facts about the machine: names and values.
-    pub machine: Value,
-    /// The object that the suite printed: `overdrive.bench/1`.
-    pub result: Value,
-}
-
-/// A selection of runs.
-#[derive(Clone, Default, Debug)]
-pub struct Which {
-    /// Only runs of this suite.
-    pub suite: Option<String>,
-    /// Only runs whose target contains this text.
-    pub target: Option<String>,
-    /// Only this number of newest runs. None: all.
-    pub newest: Option<u32>,
-}
-
-impl Which {
-    /// Returns the subquery that selects them. Only numbers become part of its text.
-    fn clause(&self) -> String {
-        let newest = self.newest.map_or(-1, i64::from);
-        format!(
-            "(SELECT * FROM runs WHERE (?1 IS NULL OR result ->> '$.suite' = ?1) AND \
-             (?2 IS NULL OR instr(result ->> '$.target', ?2) > 0) ORDER BY id DESC LIMIT {newest})"
-        )
-    }
-}
-
-impl History {
-    /// Opens the file. Creates it, and the directories above it, if needed.
-    ///
-    /// # Errors
-    /// It cannot be created or read, or it belongs to another program or to a later version.
-    pub fn open(path: &Path) -> Result<History, Error> {
-        if let Some(directory) = path.parent() {
-            let made = std::fs::create_dir_all(directory);
-            made.map_err(|error| Error::new(path, error.to_string()))?;
-        }
-        let failed = |error| Error::sqlite(path, error);
-        let connection = Connection::open(path).map_err(failed)?;
-        connection.busy_timeout(BUSY).map_err(failed)?;
-        let mut history = History { connection, path: path.to_owned() };
-        if history.is_empty().map_err(failed)? {
-            history.create().map_err(failed)?;
-        }
-        match history.layout().map_err(failed)? {
-            (schema::APPLICATION, schema::VERSION) => Ok(history),
-            (schema::APPLICATION, later) => {
-                let what = format!("is of a later program (layout {later}); use that one");
-                Err(Error::new(path, what))
-            }
-            _ => Err(Error::new(path, "is another program's file; move it away")),
-        }
-    }
-
-    /// Returns the application and the layout version of the file.
-    fn layout(&self) -> rusqlite::Result<(i32, i32)> {
-        let number =
-            |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-        Ok((number("application_id")?, number("user_version")?))
-    }
-
-    fn is_empty(&self) -> rusqlite::Result<bool> {
-        let sql = "SELECT count(*) FROM sqlite_schema";
-        let tables: i64 = self.connection.query_row(sql, [], |row| row.get(0))?;
-        Ok(tables == 0 && self.layout()? == (0, 0))
-    }
-
-    fn create(&mut self) -> rusqlite::Result<()> {
-        // Takes the lock first: another program may be about to do the same.
-        self.connection.execute_batch("BEGIN IMMEDIATE")?;
-        if self.is_empty()? {
-            self.connection.execute_batch(&schema::create())?;
-        }
-        self.connection.execute_batch("COMMIT")
-    }
-
-    fn failed(&self, error: rusqlite::Error) -> Error {
-        Error::sqlite(&self.path, error)
-    }
-
-    /// Saves a result with the current time. Returns its number.
-    ///
-    /// # Errors
-    /// The file cannot be written: no space, no permission, or another program holds the lock for
-    /// seconds.
-    pub fn keep(
-        &mut self,
-        command: &[String],
-        machine: &Value,
-        result: &Value,
-    ) -> Result<i64, Error> {
-        let kept = self.connection.execute(
-            "INSERT INTO runs (at, command, machine, result) \
-             VALUES (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'), ?1, ?2, ?3)",
-            params![Value::from(command).to_string(), machine.to_string(), result.to_string()],
-        );
-        kept.map_err(|error| self.failed(error))?;
-        Ok(self.connection.last_insert_rowid())
-    }
-
-    /// Returns runs, newest first.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn list(&self, which: &Which) -> Result<Vec<Run>, Error> {
-        self.query_runs(which).map_err(|error| self.failed(error))
-    }
-
-    fn query_runs(&self, which: &Which) -> rusqlite::Result<Vec<Run>> {
-        let sql = format!("SELECT id, at, command, machine, result FROM {}", which.clause());
-        let mut query = self.connection.prepare(&sql)?;
-        query.query_map(params![which.suite, which.target], run)?.collect()
-    }
-
-    /// Returns the run of this number. None: there is none.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn get(&self, id: i64) -> Result<Option<Run>, Error> {
-        let sql = "SELECT id, at, command, machine, result FROM runs WHERE id = ?1";
-        let found = self.connection.query_row(sql, [id], run).optional();
-        found.map_err(|error| self.failed(error))
-    }
-
-    /// Deletes the run of this number. False: there was none.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn remove(&mut self, id: i64) -> Result<bool, Error> {
-        let removed = self.connection.execute("DELETE FROM runs WHERE id = ?1", [id]);
-        Ok(removed.map_err(|error| self.failed(error))? > 0)
-    }
-
-    /// Passes the rows of runs as CSV (RFC 4180) to `line`, oldest first, after a line of column
-    /// names. Each line has its line end.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn csv(&self, which: &Which, line: &mut dyn FnMut(String)) -> Result<(), Error> {
-        self.csv_lines(which, line).map_err(|error| self.failed(error))
-    }
-
-    fn csv_lines(&self, which: &Which, line: &mut dyn FnMut(String)) -> rusqlite::Result<()> {
-        let sql = format!(
-            "SELECT * FROM rows WHERE run IN (SELECT id FROM {}) ORDER BY run, number",
-            which.clause()
-        );
-        let mut query = self.connection.prepare(&sql)?;
-        let names = query.column_names();
-        let columns = names.len();
-        line(csv::line(names.iter().map(|name| (*name).to_owned())));
-        let mut rows = query.query(params![which.suite, which.target])?;
-        while let Some(row) = rows.next()? {
-            let cells: rusqlite::Result<Vec<String>> =
-                (0..columns).map(|index| Ok(csv::cell(row.get_ref(index)?))).collect();
-            line(csv::line(cells?.into_iter()));
-        }
-        Ok(())
-    }
-}
-
-fn run(row: &Row) -> rusqlite::Result<Run> {
-    let object = |index: usize| -> rusqlite::Result<Value> {
-        let text: String = row.get(index)?;
-        serde_json::from_str(&text).map_err(|error| {
-            let kind = rusqlite::types::Type::Text;
-            rusqlite::Error::FromSqlConversionFailure(index, kind, Box::new(error))
-        })
-    };
-    let words = object(2)?;
-    let words = words.as_array().into_iter().flatten().filter_map(Value::as_str);
-    Ok(Run {
-        id: row.get(0)?,
-        at: row.get(1)?,
-        command: words.map(str::to_owned).collect(),
-        machine: object(3)?,
-        result: object(4)?,
-    })
-}
+pub use recorder::{Recorder, SECONDS_A_BATCH};
+pub use results::{History, Run, Which};
+pub use samples::{
+    BYTES_MAX, DriveFigures, DriveIdentity, DriveSample, Figures, MINUTES_KEPT_S, Merge, Range,
+    SECONDS_KEPT_S, Samples, Span, VolumeSample,
+};

@@ -27,6 +27,11 @@ impl Patience {
         Patience { end_ns, pause: Cell::new(PAUSE_FIRST) }
     }
 
+    /// Blocks the thread until the time limit is over.
+    pub fn wait(&self) {
+        while self.pause() {}
+    }
+
     /// Blocks the thread for a short time. Returns false immediately if the time limit is over.
     #[allow(clippy::disallowed_methods, reason = "set-up, before a lane runs on this thread")]
     pub fn pause(&self) -> bool {

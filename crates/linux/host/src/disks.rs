@@ -44,6 +44,59 @@ pub struct Device {
     pub uses: Vec<String>,
 }
 
+/// The kind of interface by which a drive is erased and describes itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interface {
+    /// NVMe.
+    Nvme,
+    /// ATA, by any cable.
+    Ata,
+    /// SCSI and SAS.
+    Scsi,
+    /// Others: loop devices, virtual disks.
+    Other,
+}
+
+/// The identity of a whole device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DriveIdentity {
+    /// Its interface.
+    pub interface: Interface,
+    /// The model's name; empty: not reported.
+    pub model: String,
+    /// The serial number; empty: not reported.
+    pub serial: String,
+    /// Maximum size of one discard; 0: not supported.
+    pub discard_bytes: u64,
+}
+
+/// Returns the identity of the whole device with this name in /dev, from /sys.
+pub fn drive_identity(roots: &Roots, name: &str) -> DriveIdentity {
+    let path = roots.sys.join("block").join(name);
+    let vendor = word(&path, "device/vendor");
+    let interface = match () {
+        () if name.starts_with("nvme") => Interface::Nvme,
+        () if vendor == "ATA" => Interface::Ata,
+        () if name.starts_with("sd") => Interface::Scsi,
+        () => Interface::Other,
+    };
+    let serials = ["device/serial", "serial"].map(|file| word(&path, file));
+    let serial = serials.into_iter().find(|word| !word.is_empty());
+    DriveIdentity {
+        interface,
+        model: word(&path, "device/model"),
+        serial: serial.or_else(|| unit_serial(&path)).unwrap_or_default(),
+        discard_bytes: number(&path, "queue/discard_max_bytes"),
+    }
+}
+
+/// Returns the serial number of a SCSI device, from its page 0x80.
+fn unit_serial(path: &Path) -> Option<String> {
+    let page = std::fs::read(path.join("device/vpd_pg80")).ok()?;
+    let text = String::from_utf8_lossy(page.get(4..)?).trim_matches([' ', '\0']).to_owned();
+    Some(text).filter(|text| !text.is_empty())
+}
+
 /// Returns the machine's block devices, by name; none without /sys/block.
 ///
 /// # Errors
@@ -143,6 +196,34 @@ mod tests {
             create_dir_all(path.parent().expect("a directory")).expect("created");
             write(path, text).expect("written");
         }
+    }
+
+    #[test]
+    fn a_drive_is_known_by_its_interface_model_and_serial_number() {
+        let place = tempfile::tempdir().expect("a directory");
+        put(
+            place.path(),
+            &[
+                ("sys/block/sda/device/vendor", "ATA     \n"),
+                ("sys/block/sda/device/model", "SAMSUNG MZHPU256\n"),
+                ("sys/block/sda/device/vpd_pg80", "\0\u{1}\0\u{4} S1 \0"),
+                ("sys/block/sda/queue/discard_max_bytes", "4096\n"),
+                ("sys/block/sdb/device/vendor", "SEAGATE\n"),
+                ("sys/block/sdb/device/vpd_pg80", "\0"),
+                ("sys/block/nvme0n1/device/serial", "S2   \n"),
+                ("sys/block/vda/serial", "S3\n"),
+            ],
+        );
+        let roots = Roots { sys: place.path().join("sys"), proc: place.path().join("proc") };
+        let of = |name| {
+            let found = drive_identity(&roots, name);
+            (found.interface, found.serial, found.discard_bytes)
+        };
+        assert_eq!(of("sda"), (Interface::Ata, "S1".to_owned(), 4096));
+        assert_eq!(of("sdb"), (Interface::Scsi, String::new(), 0));
+        assert_eq!(of("nvme0n1"), (Interface::Nvme, "S2".to_owned(), 0));
+        assert_eq!(of("vda"), (Interface::Other, "S3".to_owned(), 0));
+        assert_eq!(of("loop0"), (Interface::Other, String::new(), 0));
     }
 
     fn machine() -> (tempfile::TempDir, Roots) {

@@ -9,8 +9,9 @@
 //! - [`signatures`] and [`detect`]: formats by their marks; [`reason`]: images that are not raw
 //!   disks.
 //! - [`device_users`], [`Finding`]: users of a file or device, below it and above it.
+//! - [`Erasable`]: a whole device that is not in use; [`discard`], [`zero`], [`trim_mounted`].
 //! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: a device of the kernel's NBD client.
-//! - [`disks`]: the machine's block devices; [`smartctl`]: their health.
+//! - [`disks`]: the machine's block devices; [`smartctl`], [`nvme`]: their health.
 //! - [`lock_process`]: keeps the process's memory in RAM.
 //! - [`RealTime`]: a priority above all ordinary threads.
 //! - [`HugeAllocator`]: the system's allocator, with huge pages for large allocations.
@@ -24,7 +25,9 @@ mod backings;
 mod claim;
 mod claimed;
 mod clock;
+mod discard;
 pub mod disks;
+mod erasable;
 mod file;
 mod file_extents;
 mod groups;
@@ -42,6 +45,7 @@ mod mounts;
 mod nbd_device;
 mod netlink;
 mod network_locks;
+pub mod nvme;
 mod open_error;
 mod pages;
 mod probe;
@@ -66,6 +70,8 @@ pub use backings::{
 pub use claim::{Claim, Claimed, Intent, claim};
 pub use claimed::ClaimedDevice;
 pub use clock::{Patience, now_ns};
+pub use discard::{discard, trim_mounted, zero};
+pub use erasable::Erasable;
 pub use file::{FileVolume, Lock, OpenOptions};
 pub use file_extents::{FileExtent, file_extents};
 pub use groups::{Generation, Group, own_groups, own_groups_in};

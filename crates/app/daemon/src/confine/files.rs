@@ -122,7 +122,7 @@ impl Permitted {
         let certificates =
             plan.tls.certificates().map(certificates_of).into_iter().chain(of_exports);
         let running = std::env::current_exe().ok();
-        // Lists of hot blocks are only saved for these.
+        // Lists of hot blocks and samples for the history are only saved for these.
         let lasts = plan.volumes.iter().any(|planned| planned.volume.lasting_identity().is_some());
         let state = plan.state.as_ref().filter(|_| lasts);
         Permitted {

@@ -19,6 +19,8 @@ mod operator;
 mod policy_state;
 mod pressure;
 mod record;
+#[cfg(feature = "history")]
+mod samples;
 mod scrapes;
 mod sensor;
 mod start_up;
@@ -164,9 +166,18 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let start_ns = lane.now();
     let scrapes =
         plan.metrics.map(|address| Scrapes::new(&ring, &services, &plan.runtime, address));
-    let (ring_of, services_of) = (ring.clone(), services.clone());
-    let daemon =
-        RunningDaemon { ring: ring_of, services: services_of, control, scrapes, signals, needs };
+    #[cfg(feature = "history")]
+    let sampler = samples::Sampler::new(&ring, &services, plan.state.as_deref(), plan.quiet);
+    let daemon = RunningDaemon {
+        ring: ring.clone(),
+        services: services.clone(),
+        control,
+        scrapes,
+        #[cfg(feature = "history")]
+        sampler,
+        signals,
+        needs,
+    };
     let captive = ring.block_on(daemon.run(actions)).map_err(ring_failure)?;
     let volumes = services.served();
     if let Some(failure) = services.failure() {
@@ -323,6 +334,9 @@ struct RunningDaemon {
     control: Listener,
     /// The server of its metrics, if there is one.
     scrapes: Option<Rc<Scrapes>>,
+    /// The samples of its volumes, if they are recorded.
+    #[cfg(feature = "history")]
+    sampler: Option<Rc<samples::Sampler>>,
     signals: File,
     /// To what its process confines itself. None: the process has other work.
     needs: Option<confine::Needs>,
@@ -347,7 +361,11 @@ impl RunningDaemon {
             service.lane_volume.start_sensor(&lane);
         }
         let captive = match self.begin(actions).await {
-            Ok(child) => self.wait(child).await,
+            Ok(child) => {
+                #[cfg(feature = "history")]
+                self.sampler.iter().for_each(samples::Sampler::start);
+                self.wait(child).await
+            }
             Err(failure) => {
                 self.services.note_failure(failure);
                 self.services.end(Ending::Stop);
@@ -376,6 +394,7 @@ impl RunningDaemon {
         self.services.lanes.end(&lane, lane.now() + GOODBYE_NS).await;
         let _ = ring::shutdown(self.control.file());
         self.scrapes.iter().for_each(|scrapes| scrapes.end());
+        self.end_samples();
         // Lets the notified workers and watches end: a task that stays would keep its ring alive.
         lane.rest().await;
         fronts.release();
@@ -435,6 +454,7 @@ impl RunningDaemon {
         }
         let fronts = &self.services.fronts;
         fronts.end(lane.now() + GOODBYE_NS).await;
+        self.end_samples();
         // Checked again: a holder may have died since the upgrade was requested.
         let kept = self.services.all().iter().all(|service| service.volume.outlives_exec());
         let held = self.hold_flushes().await;
@@ -452,6 +472,12 @@ impl RunningDaemon {
         for cache in held {
             cache.release_flushes().await;
         }
+    }
+
+    /// Records the last samples of the volumes, and ends their task.
+    fn end_samples(&self) {
+        #[cfg(feature = "history")]
+        self.sampler.iter().for_each(|sampler| sampler.end());
     }
 
     /// Prevents new flushes of the backings, if those in progress end in time: the next program

@@ -208,6 +208,8 @@ fn run(ring: &Ring, services: &Rc<VolumeServices>, acting: impl Future<Output = 
         services: services.clone(),
         control: Listener::bind_private(&runtime.path().join("control")).expect("a socket"),
         scrapes: None,
+        #[cfg(feature = "history")]
+        sampler: None,
         signals: Arc::new(signals.into()),
         // Other tests of this process go on.
         needs: None,

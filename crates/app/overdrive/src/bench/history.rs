@@ -177,8 +177,10 @@ pub(super) fn keep(outcome: &Outcome) {
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let facts = rigs::machine().into_iter().map(|(name, value)| (name.to_owned(), value.into()));
     let machine = Value::Object(facts.collect::<Map<_, _>>());
-    let kept = History::open(&path)
-        .and_then(|mut history| history.keep(&command, &machine, &report::json(outcome)));
+    let kept = History::open_or_renew(&path).and_then(|(mut history, note)| {
+        note.iter().for_each(|note| daemon::tell!("overdrive: {note}"));
+        history.keep(&command, &machine, &report::json(outcome))
+    });
     if let Err(error) = kept {
         daemon::tell!("overdrive: the result could not be stored: {error}");
     }

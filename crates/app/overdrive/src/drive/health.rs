@@ -1,6 +1,6 @@
 //! `overdrive drive health`: a drive's own report.
 
-use super::report::{INDENT, VERDICTS, as_json, as_text, ask};
+use super::report::{INDENT, VERDICTS, as_json, as_text, examine};
 use super::{members, modelled};
 use crate::terminal;
 use daemon::control::lower_drives::{self, LowerDrives};
@@ -9,9 +9,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Show a drive's health, as smartctl reports it, or from its model.
+/// Show a drive's health: a verdict with its reasons, a forecast of its wear, and its figures.
 ///
-/// The status is 1 if a drive reports that it fails, or a member of a pool is lost. Examples:
+/// NVMe drives are queried directly, others with smartctl. Each call records a sample, from which
+/// wear is forecast ('drive history' shows them). The status is 1 if a drive is failing, or a
+/// member of a pool is lost. Examples:
 ///   overdrive drive health sda
 ///   overdrive drive health /dev/nvme0n1 --json
 ///   overdrive drive health db           the drives below a served volume: a device, a modelled
@@ -24,23 +26,27 @@ pub(super) struct Options {
     /// Print one JSON object.
     #[arg(long, short = 'J')]
     json: bool,
+    /// Do not record a sample.
+    #[arg(long)]
+    no_history: bool,
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let device = match find_drives(&options.name)? {
         LowerDrives::Device(path) => path,
         LowerDrives::Model(served) => return modelled::run(served, options.json),
-        LowerDrives::Members(served, paths) => return members::run(served, paths, options.json),
+        LowerDrives::Members(served, paths) => {
+            return members::run(served, paths, options.json, !options.no_history);
+        }
     };
-    let report = ask(&device)?;
+    let health = examine(&device, !options.no_history)?;
     let place = device.display().to_string();
     if options.json {
-        daemon::say!("{}", as_json(&place, &report));
+        daemon::say!("{}", as_json(&place, &health));
     } else {
-        terminal::print_text(&as_text(&place, &report), INDENT, &VERDICTS);
+        terminal::print_text(&as_text(&place, &health), INDENT, &VERDICTS);
     }
-    let fails = report.passed == Some(false);
-    Ok(if fails { ExitCode::from(Exit::Negative as u8) } else { ExitCode::SUCCESS })
+    Ok(if health.fails() { ExitCode::from(Exit::Negative as u8) } else { ExitCode::SUCCESS })
 }
 
 /// Returns the drives that a name stands for.

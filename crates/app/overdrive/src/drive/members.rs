@@ -1,10 +1,9 @@
 //! The health of the members of a pool or a stripe that is served.
 
-use super::report::{INDENT, VERDICTS, as_json, as_text, ask};
+use super::report::{Health, INDENT, VERDICTS, as_json, as_text, examine};
 use crate::terminal;
 use block::printable;
 use daemon::control::lower_drives::Served;
-use host::smartctl::Report;
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::fmt::Write;
@@ -21,7 +20,7 @@ struct Member {
 }
 
 enum Known {
-    Report(Box<Report>),
+    Report(Box<Health>),
     /// It is no device.
     Image,
     /// The volume is served without it.
@@ -31,15 +30,14 @@ enum Known {
 }
 
 impl Member {
-    fn of(path: Option<PathBuf>, state: Option<&str>) -> Member {
+    fn of(path: Option<PathBuf>, state: Option<&str>, records: bool) -> Member {
         let name = path.as_ref().map_or("missing".into(), |path| path.display().to_string());
         let health = match &path {
             None => Known::Missing,
             Some(path) => match std::fs::metadata(path).map(|found| found.is_file()) {
                 Ok(true) => Known::Image,
-                Ok(false) => {
-                    ask(path).map_or_else(Known::Refused, |report| Known::Report(Box::new(report)))
-                }
+                Ok(false) => examine(path, records)
+                    .map_or_else(Known::Refused, |health| Known::Report(Box::new(health))),
                 Err(error) => {
                     let message =
                         format!("{name}: cannot be found ({error}); does it still exist?");
@@ -64,7 +62,7 @@ impl Member {
     }
 
     fn fails(&self) -> bool {
-        let says_so = matches!(&self.health, Known::Report(report) if report.passed == Some(false));
+        let says_so = matches!(&self.health, Known::Report(health) if health.fails());
         let is_lost = self.state.as_deref() == Some("failed");
         says_so || is_lost || matches!(self.health, Known::Missing)
     }
@@ -103,12 +101,14 @@ pub(super) fn run(
     mut served: Served,
     paths: Vec<Option<PathBuf>>,
     as_object: bool,
+    records: bool,
 ) -> Result<ExitCode, Failure> {
     let stats = served.stats()?;
     let members = paths.into_iter().enumerate();
     let members: Vec<Member> = members
         .map(|(index, path)| {
-            Member::of(path, stats.members.get(index).map(|member| member.state.as_str()))
+            let state = stats.members.get(index).map(|member| member.state.as_str());
+            Member::of(path, state, records)
         })
         .collect();
     if as_object {
@@ -136,6 +136,7 @@ pub(super) fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use host::smartctl::Report;
 
     #[test]
     fn a_member_fails_by_its_own_word_or_by_the_pools() {
@@ -144,7 +145,8 @@ mod tests {
             state: state.map(str::to_owned),
             health,
         };
-        let report_with = |passed| Known::Report(Box::new(Report { passed, ..Report::default() }));
+        let report_with =
+            |passed| Known::Report(Box::new(Health::of(Report { passed, ..Report::default() })));
         for (member, fails) in [
             (member(report_with(Some(true)), Some("good")), false),
             (member(report_with(None), None), false),
@@ -163,9 +165,9 @@ mod tests {
 
     #[test]
     fn a_member_that_is_not_there_is_no_image() {
-        let gone = Member::of(Some("/no/such/disk".into()), None);
+        let gone = Member::of(Some("/no/such/disk".into()), None, false);
         assert!(matches!(&gone.health, Known::Refused(failure) if failure.exit == Exit::Io));
-        let image = Member::of(Some("/etc/passwd".into()), None);
+        let image = Member::of(Some("/etc/passwd".into()), None, false);
         assert!(image.why().is_some_and(|why| why.contains("is not a device")));
     }
 }

@@ -1,7 +1,7 @@
 //! The health of a modelled drive that is served, in the same form as a real one's, and its
 //! theoretical write amplification.
 
-use super::report::{INDENT, VERDICTS, as_json, as_text};
+use super::report::{Health, INDENT, VERDICTS, as_json, as_text};
 use crate::terminal;
 use block::Size;
 use daemon::control::lower_drives::Served;
@@ -41,9 +41,9 @@ fn print(row: &Row, model: Option<&Model>, as_object: bool) -> Result<(), Failur
         };
         return Err(Failure::new(Exit::Negative, format!("{}: {title} {why}", row.name)));
     };
-    let lately = model.lately.as_ref();
+    let (lately, health) = (model.lately.as_ref(), Health::of(report));
     if as_object {
-        let mut object = as_json(&row.backing, &report);
+        let mut object = as_json(&row.backing, &health);
         object["modelled"] = json!(true);
         object["erases_least"] = json!(flash.erases_least);
         object["erases_mean"] = json!(flash.erases_mean);
@@ -53,7 +53,7 @@ fn print(row: &Row, model: Option<&Model>, as_object: bool) -> Result<(), Failur
         daemon::say!("{object}");
         return Ok(());
     }
-    terminal::print_text(&as_text(&row.backing, &report), INDENT, &VERDICTS);
+    terminal::print_text(&as_text(&row.backing, &health), INDENT, &VERDICTS);
     let Flash { erases_least, erases_mean, erases_most, .. } = flash;
     daemon::say!("");
     daemon::say!(

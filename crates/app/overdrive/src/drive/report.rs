@@ -1,8 +1,12 @@
-//! Queries a drive's health with smartctl, and formats it as an object or as lines.
+//! Queries a drive's health, by NVMe commands or with smartctl, judges it by its past, and formats
+//! it as an object or as lines.
 
+use super::past;
 use crate::tools;
+use advice::drive::{Forecast, Level, Unknown, Verdict, judge, meaning};
 use block::{Size, printable};
 use drives::Attribute;
+use host::nvme;
 use host::smartctl::{self, Line, Nothing, Report};
 use report::terminal::Look;
 use serde_json::{Value, json};
@@ -10,8 +14,43 @@ use stack::{Exit, Failure};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Runs smartctl.
+/// A drive's report, and the verdict on it.
+pub(super) struct Health {
+    pub(super) report: Report,
+    pub(super) verdict: Verdict,
+}
+
+impl Health {
+    /// Judges a report without a past.
+    pub(super) fn of(report: Report) -> Health {
+        let verdict = judge(&report, &[]);
+        Health { report, verdict }
+    }
+
+    /// Whether the drive is failing.
+    pub(super) fn fails(&self) -> bool {
+        self.verdict.level == Level::Failing
+    }
+}
+
+/// Queries a drive, records its report, and judges it by the recorded ones. `records`: the report
+/// is recorded.
+pub(super) fn examine(device: &Path, records: bool) -> Result<Health, Failure> {
+    let report = ask(device)?;
+    let past = past::of(device, &report, records);
+    let verdict = judge(&report, &past);
+    Ok(Health { report, verdict })
+}
+
+/// Queries a drive.
 pub(super) fn ask(device: &Path) -> Result<Report, Failure> {
+    if nvme::is_nvme(device) {
+        match nvme::ask(device) {
+            // Another way for a drive that takes no commands in this one.
+            Err(Nothing::None(_)) => {}
+            answer => return answer.map_err(|nothing| refused(device, nothing)),
+        }
+    }
     let place = device.display();
     let Some(program) = tools::find("smartctl") else {
         let install = tools::install(&["smartmontools"]);
@@ -79,16 +118,76 @@ fn line_json(line: &Line) -> Value {
         "name": line.name,
         "normalized": line.normalized,
         "raw": line.raw,
+        "meaning": meaning(&line.name),
     })
 }
 
-pub(super) fn as_json(place: &str, report: &Report) -> Value {
+fn forecast_json(forecast: &Forecast) -> Value {
+    json!({
+        "percent_per_day": forecast.percent_per_day,
+        "days_left": forecast.days_left,
+        "days_left_interval": [forecast.days_left_interval.0, forecast.days_left_interval.1],
+        "history_days": forecast.history_days,
+        "samples": forecast.samples,
+    })
+}
+
+/// Formats a number of days.
+fn days(days: f64) -> String {
+    match days {
+        days if days >= 365.25 * 49.9 => "more than 50 years".to_owned(),
+        days if days >= 730.0 => format!("{:.1} years", days / 365.25),
+        days => format!("{days:.0} days"),
+    }
+}
+
+fn forecast_text(forecast: &Result<Forecast, Unknown>) -> String {
+    match forecast {
+        Err(unknown) => missing(unknown),
+        Ok(forecast) => {
+            let (low, high) = forecast.days_left_interval;
+            format!(
+                "rated life ends in {} with the load of the last {:.0} days (95 %: {} to {}; {} \
+                 samples)",
+                days(forecast.days_left),
+                forecast.history_days,
+                days(low),
+                days(high),
+                forecast.samples
+            )
+        }
+    }
+}
+
+/// Returns the reason why there is no forecast.
+fn missing(unknown: &Unknown) -> String {
+    match unknown {
+        Unknown::NoWear => "none: the drive does not report its wear".to_owned(),
+        Unknown::TooShort { samples, days } => format!(
+            "none: the history is too short ({samples} samples in {days:.1} days; 5 in 7 days are \
+             needed, and each 'drive health' records one)"
+        ),
+        Unknown::Unused { days } => {
+            format!("no end in sight: its wear has not grown in {days:.0} days")
+        }
+        Unknown::GoesBack => "none: its counters have gone back".to_owned(),
+    }
+}
+
+pub(super) fn as_json(place: &str, health: &Health) -> Value {
+    let Health { report, verdict } = health;
     let attributes: Vec<Value> = report.attributes.iter().map(line_json).collect();
     json!({
         "schema": "overdrive.drive.health/1",
         "device": place,
         "model": report.model,
         "firmware": report.firmware,
+        "serial": report.serial,
+        "capacity_bytes": report.capacity_bytes,
+        "verdict": verdict.level.word(),
+        "reasons": verdict.reasons,
+        "forecast": verdict.forecast.as_ref().ok().map(forecast_json),
+        "forecast_missing": verdict.forecast.as_ref().err().map(missing),
         "passed": report.passed,
         "host_written_bytes": report.host_written_bytes,
         "host_read_bytes": report.host_read_bytes,
@@ -96,10 +195,15 @@ pub(super) fn as_json(place: &str, report: &Report) -> Value {
         "write_amplification": report.write_amplification,
         "worn_percent": report.worn_percent,
         "spare_percent": report.spare_percent,
+        "spare_threshold_percent": report.spare_threshold_percent,
+        "critical_warning": report.critical_warning,
         "temperature_c": report.temperature_c,
+        "temperature_max_c": report.temperature_max_c,
         "power_on_hours": report.power_on_hours,
         "media_errors": report.media_errors,
         "reallocated": report.reallocated,
+        "pending": report.pending,
+        "link_errors": report.link_errors,
         "attributes": attributes,
     })
 }
@@ -107,22 +211,35 @@ pub(super) fn as_json(place: &str, report: &Report) -> Value {
 /// A drive's verdicts on itself.
 const FAILING: &str = "FAILING";
 const PASSED: &str = "passed";
-pub(super) const VERDICTS: [(&str, Look); 2] = [(FAILING, Look::Bad), (PASSED, Look::Good)];
+pub(super) const VERDICTS: [(&str, Look); 5] = [
+    (FAILING, Look::Bad),
+    (PASSED, Look::Good),
+    ("failing", Look::Bad),
+    ("watch", Look::Bad),
+    ("good", Look::Good),
+];
 
 /// Blanks before the further lines of a value.
 pub(super) const INDENT: usize = 21;
 
-pub(super) fn as_text(place: &str, report: &Report) -> String {
+pub(super) fn as_text(place: &str, health: &Health) -> String {
+    let Health { report, verdict } = health;
     let mut text = String::new();
     let known = |value: Option<String>| value.unwrap_or_else(|| "not reported".to_owned());
     let size = |bytes: Option<u64>| known(bytes.map(|bytes| Size(bytes).to_string()));
     let number =
         |number: Option<u64>, unit: &str| known(number.map(|number| format!("{number}{unit}")));
-    let verdict = report.passed.map(|passed| if passed { PASSED } else { FAILING }.to_owned());
-    let temperature = report.temperature_c.map(|degrees| format!("{degrees} C"));
-    let lines = [
-        ("device", format!("{} {}", printable(place), printable(&report.model))),
-        ("its own verdict", known(verdict)),
+    let own = report.passed.map(|passed| if passed { PASSED } else { FAILING }.to_owned());
+    let temperature = report.temperature_c.map(|degrees| match report.temperature_max_c {
+        Some(limit) => format!("{degrees} C (limit {limit} C)"),
+        None => format!("{degrees} C"),
+    });
+    let name = format!("{} {}", printable(place), printable(&report.model));
+    let mut lines = vec![("device", name), ("verdict", verdict.level.to_string())];
+    lines.extend(verdict.reasons.iter().map(|reason| ("reason", reason.clone())));
+    lines.extend([
+        ("forecast", forecast_text(&verdict.forecast)),
+        ("its own verdict", known(own)),
         ("host writes", size(report.host_written_bytes)),
         ("host reads", size(report.host_read_bytes)),
         ("NAND writes", size(report.nand_written_bytes)),
@@ -136,7 +253,7 @@ pub(super) fn as_text(place: &str, report: &Report) -> String {
         ("powered on", number(report.power_on_hours, " h")),
         ("media errors", number(report.media_errors, "")),
         ("reallocated", number(report.reallocated, "")),
-    ];
+    ]);
     for (name, value) in lines {
         _ = writeln!(text, "{name:<20} {value}");
     }
@@ -166,7 +283,12 @@ fn lines_text(lines: &[Line]) -> String {
         let id = if line.id > 0 { line.id.to_string() } else { "-".to_owned() };
         let value = line.normalized.map_or("-".to_owned(), |value| format!("{value:03}"));
         let (name, raw) = (printable(&line.name), printable(&line.raw));
-        _ = writeln!(text, "{id:>3} {name:<28} {value:>5} {raw}");
+        let line = match meaning(&line.name) {
+            Some(meaning) => format!("{id:>3} {name:<28} {value:>5} {raw:<16} {meaning}"),
+            None => format!("{id:>3} {name:<28} {value:>5} {raw}"),
+        };
+        text.push_str(&line);
+        text.push('\n');
     }
     text
 }

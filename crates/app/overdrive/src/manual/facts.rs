@@ -19,7 +19,7 @@ const STATUSES: [Fact<u8>; 8] = [
 ];
 
 /// Statuses of commands with meanings of their own.
-const OTHER_STATUSES: [(&str, &[Fact<u8>]); 7] = [
+const OTHER_STATUSES: [(&str, &[Fact<u8>]); 8] = [
     (
         "overdrive-bench",
         &[
@@ -31,6 +31,18 @@ const OTHER_STATUSES: [(&str, &[Fact<u8>]); 7] = [
             (5, "The target is in use, or filebench could not remove its files."),
             (6, "The target failed."),
             (7, "With --verify: data differs from the written data."),
+        ],
+    ),
+    (
+        "overdrive-drive-erase",
+        &[
+            (0, "The drive was erased, or --dry-run has printed the plan."),
+            (1, "Commands were printed that the user has to run: nothing was erased."),
+            (2, "Wrong usage, or what was typed is not the serial number: nothing was erased."),
+            (4, "Permission is missing."),
+            (5, "The drive is in use."),
+            (6, "The drive failed."),
+            (7, "Blocks of the drive still have their data."),
         ],
     ),
     (
@@ -100,6 +112,10 @@ const SERVING: [&str; 10] = [
 /// Commands that start a daemon, and the program itself.
 const STARTING: [&str; 4] = ["overdrive", "overdrive-attach", "overdrive-mount", "overdrive-serve"];
 
+/// Commands that read or record samples, besides daemons.
+const RECORDING: [&str; 3] =
+    ["overdrive-drive-health", "overdrive-drive-history", "overdrive-volume-history"];
+
 const MEASURING: [&str; 1] = ["overdrive-bench"];
 
 const REVIEWING: [&str; 1] = ["overdrive-review"];
@@ -110,7 +126,7 @@ const MEASURING_MACHINE: [&str; 1] = ["overdrive-demo"];
 
 const VIEWING: [&str; 1] = ["overdrive-dashboard"];
 
-const FILES: [(&[&str], Fact<&str>); 8] = [
+const FILES: [(&[&str], Fact<&str>); 9] = [
     (
         &VIEWING,
         (
@@ -138,7 +154,16 @@ const FILES: [(&[&str], Fact<&str>); 8] = [
         &STARTING,
         (
             "/var/lib/overdrive, $XDG_STATE_HOME/overdrive, ~/.local/state/overdrive",
-            "Lists of hot blocks (hot/ID.hot), from which a cache is filled after a start.",
+            "Lists of hot blocks (hot/ID.hot), from which a cache is filled after a start; samples \
+             of volumes and drives (samples.sqlite3).",
+        ),
+    ),
+    (
+        &RECORDING,
+        (
+            "/var/lib/overdrive/samples.sqlite3, $XDG_STATE_HOME/overdrive/samples.sqlite3, \
+             ~/.local/state/overdrive/samples.sqlite3",
+            "Samples of volumes and drives over time: a SQLite database.",
         ),
     ),
     (
@@ -164,7 +189,7 @@ const FILES: [(&[&str], Fact<&str>); 8] = [
     ),
 ];
 
-const VARIABLES: [(&[&str], Fact<&str>); 9] = [
+const VARIABLES: [(&[&str], Fact<&str>); 11] = [
     (
         &SERVING,
         (
@@ -178,6 +203,11 @@ const VARIABLES: [(&[&str], Fact<&str>); 9] = [
         &STARTING,
         ("NOTIFY_SOCKET", "Socket of the service manager that is notified of starts and stops."),
     ),
+    (
+        &STARTING,
+        ("OVERDRIVE_HISTORY", "If it is 'off', no samples of volumes and drives are recorded."),
+    ),
+    (&RECORDING, ("OVERDRIVE_HISTORY", "If it is 'off', no samples of drives are recorded.")),
     (&MEASURING, ("XDG_DATA_HOME", "Directory of the results of earlier runs.")),
     (&REVIEWING, ("XDG_DATA_HOME", "Directory of the results of interrupted reviews.")),
     (&SHOWING, ("NO_COLOR", "If it is set and not empty, the output has no colours.")),

@@ -5,6 +5,8 @@ mod clear;
 mod clear_target;
 mod flush;
 mod forget;
+#[cfg(feature = "history")]
+mod history;
 mod list;
 mod map;
 mod power;
@@ -54,6 +56,8 @@ enum Command {
     /// Show a volume's stack, limits and settings.
     Show(Name),
     Stats(stats::Options),
+    #[cfg(feature = "history")]
+    History(history::Options),
     Map(map::Options),
     /// Make all answered writes durable.
     Flush(flush::Options),
@@ -290,6 +294,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Command::List(options) => list::run(control, options),
         Command::Show(name) => show::run(control, name),
         Command::Stats(options) => stats::run(control, options),
+        #[cfg(feature = "history")]
+        Command::History(options) => history::run(options),
         Command::Map(options) => map::run(control, options),
         Command::Flush(options) => flush::run(control, options),
         Command::Pause(name) => simple(control, name, "paused", |volume| Ask::Pause { volume }),

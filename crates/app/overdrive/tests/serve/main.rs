@@ -61,6 +61,7 @@ mod relay;
 mod remote;
 mod rescue;
 mod retained;
+mod samples;
 mod server_errors;
 mod settings;
 mod silence;

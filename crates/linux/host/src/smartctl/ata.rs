@@ -31,6 +31,9 @@ pub(super) fn read(report: &mut Report, value: &Value) {
     report.media_errors = errors.filter_map(|count| limits::errors(Some(count))).max();
     let reallocated = drive.figures(Figure::Reallocated).into_iter();
     report.reallocated = reallocated.filter_map(|count| limits.reallocated(count)).next();
+    report.pending = drive.count_named(197, "Pending").and_then(|count| limits.reallocated(count));
+    report.link_errors =
+        drive.count_named(199, "CRC").and_then(|count| limits::errors(Some(count)));
     flash(report, &drive);
 }
 
@@ -105,6 +108,16 @@ impl Drive<'_> {
         let values: Option<Vec<u64>> = parts.iter().map(|row| self.value(row, |_| true)).collect();
         let values = values.filter(|values| !values.is_empty())?;
         values.into_iter().try_fold(0u64, |sum, part| sum.checked_add(part))
+    }
+
+    /// Returns the count of an attribute with this number, if its name has this part: other vendors
+    /// use the number for something else.
+    fn count_named(&self, id: u64, part: &str) -> Option<u64> {
+        let is_it = |attribute: &&Value| {
+            attribute["id"].as_u64() == Some(id)
+                && attribute["name"].as_str().is_some_and(|name| name.contains(part))
+        };
+        self.table.iter().find(is_it).and_then(raw::count)
     }
 
     /// Returns a row's value; None if two matching attributes differ.

@@ -40,6 +40,12 @@ pub struct Report {
     pub model: String,
     /// The firmware's version.
     pub firmware: String,
+    /// The serial number; empty: not reported.
+    pub serial: String,
+    /// Its size in bytes.
+    pub capacity_bytes: Option<u64>,
+    /// Whether it is a hard disk.
+    pub is_disk: bool,
     /// The drive's own assessment.
     pub passed: Option<bool>,
     /// Bytes that the host wrote.
@@ -54,14 +60,24 @@ pub struct Report {
     pub worn_percent: Option<u64>,
     /// Spare blocks left, in percent of their initial number.
     pub spare_percent: Option<u64>,
+    /// Share of spare blocks below which the drive reports a failure, in percent.
+    pub spare_threshold_percent: Option<u64>,
+    /// The bits of NVMe's critical warning.
+    pub critical_warning: Option<u64>,
     /// Temperature in degrees Celsius.
     pub temperature_c: Option<i64>,
+    /// Highest temperature at which the drive may work, in degrees Celsius.
+    pub temperature_max_c: Option<i64>,
     /// Hours that the drive was on.
     pub power_on_hours: Option<u64>,
     /// Reads or writes whose errors could not be corrected.
     pub media_errors: Option<u64>,
     /// Replaced sectors or blocks.
     pub reallocated: Option<u64>,
+    /// Sectors that could not be read, and are replaced when they are written.
+    pub pending: Option<u64>,
+    /// Transfers between host and drive that arrived damaged, and were repeated.
+    pub link_errors: Option<u64>,
     /// The vendor's attributes, as smartctl prints them.
     pub attributes: Vec<Line>,
 }
@@ -84,8 +100,8 @@ pub enum Nothing {
 /// Maximum size of smartctl's output; real output has less than 1 MiB.
 const OUTPUT_MAX_BYTES: u64 = 16 << 20;
 
-/// Maximum time of smartctl; a hard disk that has to start turning takes up to 20 s.
-const TIME_MAX: Duration = Duration::from_secs(30);
+/// Maximum time of a query; a hard disk that has to start turning takes up to 20 s.
+pub(crate) const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Runs the program `smartctl` on a device and reads its output.
 ///
@@ -171,11 +187,21 @@ pub fn report(value: &Value) -> Result<Report, Nothing> {
 fn common(value: &Value) -> Report {
     let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let hours = value["power_on_time"]["hours"].as_u64();
+    let capacity = value["user_capacity"]["bytes"].as_u64();
+    let capacity = capacity.or(value["nvme_total_capacity"].as_u64());
     Report {
         model: text("model_name"),
         firmware: text("firmware_version"),
+        serial: text("serial_number"),
+        capacity_bytes: capacity.filter(|bytes| *bytes > 0),
+        is_disk: value["rotation_rate"].as_u64().is_some_and(|rate| rate > 0),
         passed: value["smart_status"]["passed"].as_bool(),
         temperature_c: limits::temperature(value["temperature"]["current"].as_i64()),
+        temperature_max_c: limits::temperature(
+            ["op_limit_max", "limit_max", "drive_trip"]
+                .iter()
+                .find_map(|key| value["temperature"][*key].as_i64()),
+        ),
         power_on_hours: limits::hours(hours),
         // smartctl 7.4 and later.
         worn_percent: value["endurance_used"]["current_percent"].as_u64().map(limits::worn),

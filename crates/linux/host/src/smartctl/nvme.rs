@@ -19,6 +19,12 @@ pub(super) fn read(report: &mut Report, value: &Value) {
     report.host_read_bytes = units("data_units_read");
     report.worn_percent = number("percentage_used").map(limits::worn).or(report.worn_percent);
     report.spare_percent = limits::percent(number("available_spare")).or(report.spare_percent);
+    // A drive without a limit that has none left does not count them.
+    if number("available_spare_threshold") == Some(0) && number("available_spare") == Some(0) {
+        report.spare_percent = None;
+    }
+    report.spare_threshold_percent = limits::percent(number("available_spare_threshold"));
+    report.critical_warning = number("critical_warning");
     report.media_errors = limits::errors(number("media_errors"));
     let temperature = limits::temperature(log["temperature"].as_i64());
     report.temperature_c = report.temperature_c.or(temperature);

@@ -1,0 +1,223 @@
+//! `overdrive drive overprovision`: space of a drive that is left unused, for its flash.
+
+mod effect;
+mod table;
+
+use super::target::{Target, path_of};
+use crate::drive::overprovision::effect::{Effect, effect, model_of};
+use block::Size;
+use host::discard;
+use host::disks::{DriveIdentity, Roots, devices, drive_identity};
+use serde_json::{Value, json};
+use stack::{Exit, Failure};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use table::{ALIGNMENT, SPARE, Table};
+
+/// Show the space of a drive that no partition uses, or leave more of it unused.
+///
+/// A drive moves less data by itself if a part of it is never written. The effect is predicted by
+/// the model of the drive. '--set' makes an unused partition behind the others, and discards it;
+/// the drive must not be in use. Examples:
+///   overdrive drive overprovision nvme0n1
+///   overdrive drive overprovision nvme0n1 --model samsung-840-evo-250
+///   overdrive drive overprovision nvme0n1 --set 10 --dry-run
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct Options {
+    /// The drive: its name in /dev or its path.
+    device: PathBuf,
+    /// Leave this share of the drive unused, in percent: 1 to 50.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=50))]
+    set: Option<u8>,
+    /// The model that predicts the effect; by default the one with the drive's name.
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// With --set: print what would be done, and change nothing.
+    #[arg(long, requires = "set")]
+    dry_run: bool,
+    /// With --set: the serial number of the drive, or the name of a device without one, instead of
+    /// typing it.
+    #[arg(long, value_name = "SERIAL", requires = "set")]
+    confirm: Option<String>,
+    /// Print one JSON object.
+    #[arg(long, short = 'J')]
+    json: bool,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    match options.set {
+        None => show(options),
+        Some(percent) => set(options, percent),
+    }
+}
+
+fn show(options: &Options) -> Result<ExitCode, Failure> {
+    let path = path_of(&options.device);
+    let node = path.canonicalize().unwrap_or(path);
+    let name = node.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let found = devices(&Roots::default()).unwrap_or_default();
+    let Some(device) = found.into_iter().find(|device| device.name == name) else {
+        let message =
+            format!("{}: is no whole device; see 'overdrive drive list'", options.device.display());
+        return Err(Failure::new(Exit::Negative, message));
+    };
+    let identity = drive_identity(&Roots::default(), &name);
+    let table = table::read(&node, device.size_bytes)?;
+    let model = model_of(options.model.as_deref(), &identity.model)?;
+    let effect = effect(model.as_ref(), &[0.07, 0.1, 0.25]);
+    print(options, &node, device.size_bytes, &identity, table.as_ref(), effect.as_ref(), None);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What '--set' does.
+struct Step {
+    bytes: u64,
+    /// Lines for sfdisk.
+    lines: String,
+    appends: bool,
+    is_done: bool,
+}
+
+fn set(options: &Options, percent: u8) -> Result<ExitCode, Failure> {
+    let target = Target::claim(&options.device)?;
+    let (node, bytes) = (target.node.clone(), target.claim.bytes());
+    let table = table::read(&node, bytes)?;
+    let mut step = plan(&target, table.as_ref(), percent)?;
+    let model = model_of(options.model.as_deref(), &target.identity.model)?;
+    let effect = effect(model.as_ref(), &[f64::from(percent) / 100.0]);
+    let identity = target.identity.clone();
+    if !options.dry_run {
+        // The effect is shown before anything is changed.
+        if let Some(effect) = effect.as_ref().filter(|_| !options.json) {
+            effect.as_text().iter().for_each(|line| daemon::tell!("overdrive: {line}"));
+        }
+        let consequence = format!("{} of it will be left unused", Size(step.bytes));
+        target.confirm(options.confirm.as_deref(), &consequence)?;
+        // sfdisk opens the device exclusively itself.
+        drop(target);
+        table::write(&node, &step.lines, step.appends)?;
+        discard_spare(&node)?;
+        step.is_done = true;
+    }
+    let table = table::read(&node, bytes)?;
+    print(options, &node, bytes, &identity, table.as_ref(), effect.as_ref(), Some(&step));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Plans the unused partition.
+fn plan(target: &Target, table: Option<&Table>, percent: u8) -> Result<Step, Failure> {
+    let (node, all) = (target.node.display(), target.claim.bytes());
+    let bytes = (all / 100 * u64::from(percent)).next_multiple_of(ALIGNMENT);
+    let refused = |exit, message| Err(Failure::new(exit, message));
+    let Some(table) = table else {
+        if let Some(contents) = target.claim.contents().first() {
+            let message = format!(
+                "{node}: has {contents} and no partitions; a part of it can only be left unused \
+                 when it is new: see 'overdrive drive erase'"
+            );
+            return refused(Exit::Usage, message);
+        }
+        let data_mib = (all.saturating_sub(bytes) / ALIGNMENT).saturating_sub(2);
+        let lines = format!("label: gpt\nsize={data_mib}MiB, name=\"data\"\nname=\"{SPARE}\"\n");
+        return Ok(Step { bytes, lines, appends: false, is_done: false });
+    };
+    if table.label != "gpt" {
+        let message = format!(
+            "{node}: has a partition table of the kind '{}'; only GPT is changed",
+            table.label
+        );
+        return refused(Exit::Usage, message);
+    }
+    if let Some(spare) = table.spare().next() {
+        let message = format!(
+            "{node}: has an unused partition of {} already ({SPARE}); remove it first, with sfdisk \
+             --delete",
+            Size(spare.bytes)
+        );
+        return refused(Exit::Usage, message);
+    }
+    let free = table.free_bytes();
+    if free < bytes {
+        let message = format!(
+            "{node}: {} are free behind its last partition, and {percent} % are {}; shrink the \
+             last partition first",
+            Size(free),
+            Size(bytes)
+        );
+        return refused(Exit::Usage, message);
+    }
+    let lines = format!("size={}MiB, name=\"{SPARE}\"\n", bytes / ALIGNMENT);
+    Ok(Step { bytes, lines, appends: true, is_done: false })
+}
+
+/// Discards the unused partition, so that the drive knows that it is.
+fn discard_spare(device: &Path) -> Result<(), Failure> {
+    let target = Target::claim(device)?;
+    if target.identity.discard_bytes == 0 {
+        daemon::tell!(
+            "overdrive: {}: does not support discards; the space counts as unused after an erasure",
+            target.node.display()
+        );
+        return Ok(());
+    }
+    let table = table::read(&target.node, target.claim.bytes())?;
+    for spare in table.iter().flat_map(Table::spare) {
+        discard(target.claim.file(), spare.first_byte, spare.bytes).map_err(|error| {
+            let message = format!("{}: cannot be discarded ({error})", target.node.display());
+            Failure::new(Exit::Io, message)
+        })?;
+    }
+    Ok(())
+}
+
+fn print(
+    options: &Options,
+    node: &Path,
+    bytes: u64,
+    identity: &DriveIdentity,
+    table: Option<&Table>,
+    effect: Option<&Effect>,
+    step: Option<&Step>,
+) {
+    let spare: u64 = table.iter().flat_map(|table| table.spare()).map(|it| it.bytes).sum();
+    let free = table.map_or(0, Table::free_bytes);
+    let share = (spare + free) as f64 / bytes.max(1) as f64;
+    if options.json {
+        let object = json!({
+            "schema": "overdrive.drive.overprovision/1",
+            "device": node.display().to_string(),
+            "model": identity.model,
+            "capacity_bytes": bytes,
+            "partition_table": table.map(|table| table.label.clone()),
+            "partitions": table.map_or(0, |table| table.partitions.len()),
+            "spare_bytes": spare,
+            "free_bytes": free,
+            "unused_share": share,
+            "effect": effect.map_or(Value::Null, Effect::as_json),
+            "done": step.map(|step| step.is_done),
+        });
+        daemon::say!("{object}");
+        return;
+    }
+    let table_words = match table {
+        Some(table) => format!("{} partitions ({})", table.partitions.len(), table.label),
+        None => "no partitions".to_owned(),
+    };
+    daemon::say!("{}: {} {}, {table_words}", node.display(), identity.model, Size(bytes));
+    daemon::say!(
+        "unused: {} by a partition of this program, {} behind the last partition: {:.1} %",
+        Size(spare),
+        Size(free),
+        share * 100.0
+    );
+    match effect {
+        Some(effect) => effect.as_text().iter().for_each(|line| daemon::say!("{line}")),
+        None => daemon::say!("effect: not known for its model"),
+    }
+    if let Some(step) = step.filter(|step| !step.is_done) {
+        daemon::say!("would be left unused: {}, by sfdisk with these lines:", Size(step.bytes));
+        step.lines.lines().for_each(|line| daemon::say!("  {line}"));
+        daemon::say!("nothing was changed");
+    }
+}

@@ -1,0 +1,143 @@
+//! The partition table of a drive, by sfdisk.
+
+use crate::tools;
+use serde_json::Value;
+use stack::{Exit, Failure};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The name of the unused partition.
+pub(super) const SPARE: &str = "overdrive-spare";
+/// Alignment of partitions, in bytes.
+pub(super) const ALIGNMENT: u64 = 1 << 20;
+
+/// A partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Partition {
+    pub(super) first_byte: u64,
+    pub(super) bytes: u64,
+    pub(super) name: String,
+}
+
+/// A partition table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Table {
+    /// Its kind: `gpt`, `dos`.
+    pub(super) label: String,
+    pub(super) partitions: Vec<Partition>,
+    /// The end of the usable space, in bytes.
+    pub(super) end_byte: u64,
+}
+
+impl Table {
+    /// Bytes behind the last partition.
+    pub(super) fn free_bytes(&self) -> u64 {
+        let ends = self.partitions.iter().map(|it| it.first_byte.saturating_add(it.bytes));
+        let end = ends.max().unwrap_or(ALIGNMENT);
+        self.end_byte.saturating_sub(end.next_multiple_of(ALIGNMENT))
+    }
+
+    /// Returns the partitions that are left unused by this program.
+    pub(super) fn spare(&self) -> impl Iterator<Item = &Partition> {
+        self.partitions.iter().filter(|partition| partition.name == SPARE)
+    }
+}
+
+fn sfdisk(device: &Path, arguments: &[&str], input: &str) -> Result<(bool, String), Failure> {
+    let place = device.display();
+    let Some(program) = tools::find("sfdisk") else {
+        let install = tools::install(&["fdisk"]);
+        let message =
+            format!("{place}: sfdisk, which reads partitions, is not installed; run '{install}'");
+        return Err(Failure::new(Exit::Negative, message));
+    };
+    let failed = |error: std::io::Error| {
+        Failure::new(Exit::Io, format!("{place}: sfdisk did not start ({error})"))
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).arg(device).env("LC_ALL", "C");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(failed)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that has refused does not read its input.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    let text = if output.status.success() { &output.stdout } else { &output.stderr };
+    Ok((output.status.success(), String::from_utf8_lossy(text).trim().to_owned()))
+}
+
+/// Reads the table of a device of this size. None: there is none.
+///
+/// # Errors
+/// sfdisk is missing, or prints nonsense.
+pub(super) fn read(device: &Path, device_bytes: u64) -> Result<Option<Table>, Failure> {
+    let (is_there, text) = sfdisk(device, &["--json"], "")?;
+    if !is_there {
+        return Ok(None);
+    }
+    let value: Value = serde_json::from_str(&text).map_err(|error| {
+        Failure::new(Exit::Io, format!("{}: sfdisk printed no JSON ({error})", device.display()))
+    })?;
+    Ok(table(&value, device_bytes))
+}
+
+fn table(value: &Value, device_bytes: u64) -> Option<Table> {
+    let table = &value["partitiontable"];
+    let sector = table["sectorsize"].as_u64().unwrap_or(512);
+    let bytes = |value: &Value| value.as_u64()?.checked_mul(sector);
+    let partitions = table["partitions"].as_array().into_iter().flatten().map(|it| {
+        Some(Partition {
+            first_byte: bytes(&it["start"])?,
+            bytes: bytes(&it["size"])?,
+            name: it["name"].as_str().unwrap_or_default().to_owned(),
+        })
+    });
+    let last = table["lastlba"].as_u64().and_then(|last| last.checked_add(1)?.checked_mul(sector));
+    Some(Table {
+        label: table["label"].as_str()?.to_owned(),
+        partitions: partitions.collect::<Option<_>>()?,
+        end_byte: last.unwrap_or(device_bytes).min(device_bytes),
+    })
+}
+
+/// Writes lines of sfdisk to a device. `appends`: to the table that is there. sfdisk itself refuses
+/// a device that is in use.
+///
+/// # Errors
+/// sfdisk refuses.
+pub(super) fn write(device: &Path, lines: &str, appends: bool) -> Result<(), Failure> {
+    let arguments: &[&str] = if appends { &["--quiet", "--append"] } else { &["--quiet"] };
+    match sfdisk(device, arguments, lines)? {
+        (true, _) => Ok(()),
+        (false, why) => {
+            let message = format!("{}: sfdisk refuses: {why}", device.display());
+            Err(Failure::new(Exit::Io, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn free_space_is_behind_the_last_partition() {
+        let value = json!({ "partitiontable": {
+            "label": "gpt", "firstlba": 2048, "lastlba": 204_766, "sectorsize": 512,
+            "partitions": [
+                { "start": 2048, "size": 100_000, "name": "data" },
+                { "start": 104_448, "size": 20_480, "name": SPARE },
+            ],
+        } });
+        let found = table(&value, 100 << 20).expect("a table");
+        assert_eq!(found.free_bytes(), 204_767 * 512 - (104_448 + 20_480) * 512);
+        assert_eq!(found.spare().map(|it| it.bytes).sum::<u64>(), 20_480 * 512);
+        let senseless = json!({ "partitiontable": { "label": "gpt", "partitions": [
+            { "start": u64::MAX, "size": 1 } ] } });
+        assert_eq!(table(&senseless, 1 << 20), None);
+        assert_eq!(table(&json!({}), 1 << 20), None);
+    }
+}

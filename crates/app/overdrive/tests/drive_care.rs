@@ -1,0 +1,398 @@
+//! `overdrive drive erase` and `trim` on loop devices: what may be erased is erased, and everything
+//! that is in use, or that something depends on, is refused and stays as it is.
+
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+
+const MIB: usize = 1 << 20;
+const OVERDRIVE: &str = env!("CARGO_BIN_EXE_overdrive");
+
+/// Whether this machine lets the tests make loop devices and mounts.
+fn can_run() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    let has_loops = Path::new("/dev/loop-control").exists();
+    let works = is_root && has_loops && Command::new("losetup").arg("--version").output().is_ok();
+    if !works {
+        eprintln!("skipped: root, loop devices and losetup are needed");
+    }
+    works
+}
+
+fn sh(script: &str) -> String {
+    let output = Command::new("sh").args(["-ec", script]).output().expect("a shell");
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// A loop device over an image with data that is never zero.
+struct Loop {
+    place: TempDir,
+    image: PathBuf,
+    device: String,
+}
+
+impl Loop {
+    fn new(mib: usize) -> Loop {
+        Loop::with(mib, "")
+    }
+
+    fn with(mib: usize, options: &str) -> Loop {
+        let place = tempfile::tempdir_in("/var/tmp").expect("room");
+        let image = place.path().join("disk.img");
+        let mut file = File::create(&image).expect("room");
+        for block in 0..mib {
+            file.write_all(&vec![(block % 251) as u8 + 1; MIB]).expect("room");
+        }
+        file.sync_all().expect("room");
+        let device = sh(&format!("losetup --find --show {options} {}", image.display()));
+        Loop { place, image, device }
+    }
+
+    fn name(&self) -> &str {
+        self.device.rsplit('/').next().expect("a name")
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        let device = File::options().write(true).open(&self.device).expect("ours");
+        device.write_all_at(bytes, at).expect("room");
+        device.sync_all().expect("it answers");
+    }
+
+    fn contents(&self) -> Vec<u8> {
+        sh(&format!("blockdev --flushbufs {}", self.device));
+        fs::read(&self.image).expect("ours")
+    }
+
+    fn directory(&self, name: &str) -> PathBuf {
+        let directory = self.place.path().join(name);
+        fs::create_dir_all(&directory).expect("room");
+        directory
+    }
+
+    /// Tries to erase and to trim it, with the right word, and checks that nothing has changed.
+    fn is_refused(&self, named: &str, words: &str) {
+        let before = self.contents();
+        for arguments in [
+            &["erase", named, "--confirm", self.name()][..],
+            &["erase", named, "--confirm", self.name(), "--method", "zero"],
+            &["erase", named, "--dry-run"],
+            &["trim", named, "--whole", "--confirm", self.name()],
+        ] {
+            let output = drive(self.place.path(), arguments);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success(), "{arguments:?} was not refused");
+            assert!(said.contains(words), "{words}: {said}");
+            assert!(output.stdout.is_empty(), "{arguments:?}");
+        }
+        assert!(self.contents() == before, "a refused device has changed");
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.device]).output();
+    }
+}
+
+fn drive(home: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(OVERDRIVE);
+    command.arg("drive").args(arguments).stdin(Stdio::null());
+    command.env("XDG_RUNTIME_DIR", home).env("XDG_STATE_HOME", home);
+    command.output().expect("the command runs")
+}
+
+/// A process that is ended with this value.
+struct Running(Child);
+
+impl Running {
+    /// Starts a script, and waits until it prints a line.
+    fn start(script: &str) -> Running {
+        let mut command = Command::new("sh");
+        command.args(["-ec", script]).stdout(Stdio::piped()).stdin(Stdio::piped());
+        let mut child = command.spawn().expect("a shell");
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().expect("piped");
+        BufReader::new(stdout).read_line(&mut line).expect("text");
+        assert_eq!(line.trim(), "ready", "{script}");
+        Running(child)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The script waits for the end of its input.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_unused_device_is_erased_with_a_certificate() {
+    if !can_run() {
+        return;
+    }
+    for method in ["discard", "zero"] {
+        let disk = Loop::new(8);
+        let certificate = disk.place.path().join("certificate.json");
+        let path = certificate.to_str().expect("text");
+        let arguments = [
+            "erase",
+            &disk.device,
+            "--confirm",
+            disk.name(),
+            "--method",
+            method,
+            "--certificate",
+            path,
+        ];
+        let plan = drive(disk.place.path(), &["erase", &disk.device, "--dry-run", "--json"]);
+        let plan: Value = serde_json::from_slice(&plan.stdout).expect("one object");
+        assert_eq!(
+            (&plan["confirm"], &plan["schema"]),
+            (&disk.name().into(), &"overdrive.drive.erase-plan/1".into())
+        );
+        let output = drive(disk.place.path(), &arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{method}: {said}");
+        assert!(disk.contents().iter().all(|byte| *byte == 0), "{method}");
+        let text = fs::read_to_string(&certificate).expect("written");
+        let object: Value = serde_json::from_str(&text).expect("one object");
+        assert_eq!(object["schema"], "overdrive.drive.erase/1");
+        assert_eq!((&object["method"], &object["clean"]), (&method.into(), &true.into()));
+        assert_eq!(
+            (&object["blocks_with_data_before"], &object["blocks_zero_after"]),
+            (&64.into(), &64.into())
+        );
+        // A certificate is never replaced, and without one nothing is erased.
+        disk.write(0, &[7; 4096]);
+        let again = drive(disk.place.path(), &arguments);
+        assert_eq!(again.status.code(), Some(2));
+        assert_eq!(disk.contents()[0], 7);
+    }
+}
+
+#[test]
+fn nothing_is_erased_without_the_right_word() {
+    if !can_run() {
+        return;
+    }
+    let disk = Loop::new(4);
+    let before = disk.contents();
+    for words in [&[][..], &["--confirm", ""], &["--confirm", "yes"], &["--confirm", "loop"]] {
+        for verb in [&["erase", &disk.device][..], &["trim", &disk.device, "--whole"]] {
+            let certificate = disk.place.path().join("c.json");
+            let output = drive(disk.place.path(), &[verb, words].concat());
+            assert_eq!(output.status.code(), Some(2), "{words:?}");
+            assert!(!certificate.exists());
+        }
+    }
+    assert!(disk.contents() == before);
+}
+
+#[test]
+fn a_device_that_is_mounted_anywhere_is_refused() {
+    if !can_run() {
+        return;
+    }
+    let disk = Loop::new(8);
+    sh(&format!("mkfs.ext4 -q {}", disk.device));
+    let directory = disk.directory("mounted");
+    sh(&format!("mount {} {}", disk.device, directory.display()));
+    let link = disk.place.path().join("link");
+    std::os::unix::fs::symlink(&disk.device, &link).expect("room");
+    disk.is_refused(&disk.device, "is mounted at");
+    disk.is_refused(link.to_str().expect("text"), "is mounted at");
+    let trimmed = drive(disk.place.path(), &["trim", directory.to_str().expect("text"), "--json"]);
+    let object: Value = serde_json::from_slice(&trimmed.stdout).expect("one object");
+    assert!(object["places"][0]["trimmed_bytes"].as_u64() > Some(0), "{object}");
+    let dry = drive(disk.place.path(), &["trim", &disk.device, "--dry-run"]);
+    assert!(String::from_utf8_lossy(&dry.stdout).contains("would be discarded"));
+    sh(&format!("umount {}", directory.display()));
+    // Another name space, of which this one sees nothing.
+    let other = Running::start(&format!(
+        "exec unshare --mount --propagation private sh -ec 'mount {} {}; echo ready; read line || true'",
+        disk.device,
+        directory.display()
+    ));
+    disk.is_refused(&disk.device, "");
+    drop(other);
+    let trim = drive(disk.place.path(), &["trim", &disk.device]);
+    assert_eq!(trim.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&trim.stderr).contains("is mounted here"));
+}
+
+#[test]
+fn a_device_that_is_open_or_below_another_is_refused() {
+    if !can_run() {
+        return;
+    }
+    let disk = Loop::new(4);
+    for flags in ["<", "<>"] {
+        let script = format!("exec 3{flags}{}; echo ready; read line || true", disk.device);
+        let open = Running::start(&script);
+        disk.is_refused(&disk.device, "is open in process");
+        drop(open);
+    }
+    let upper = sh(&format!("losetup --find --show {}", disk.device));
+    disk.is_refused(&disk.device, "is attached to");
+    sh(&format!("losetup --detach {upper}"));
+    // The file below is the backing of a served volume: the device over it must not be erased.
+    let mut served = Command::new(OVERDRIVE);
+    served.args(["serve", &disk.device, "--memory", "8M", "--run"]);
+    served.env("XDG_RUNTIME_DIR", disk.place.path()).env("XDG_STATE_HOME", disk.place.path());
+    served.arg("echo ready; read line || true").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = served.spawn().expect("it serves");
+    let mut line = String::new();
+    let stdout = child.stdout.as_mut().expect("piped");
+    BufReader::new(stdout).read_line(&mut line).expect("text");
+    assert_eq!(line.trim(), "ready");
+    let served = Running(child);
+    disk.is_refused(&disk.device, "");
+    drop(served);
+    let output = drive(disk.place.path(), &["erase", &disk.device, "--dry-run"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn members_of_pools_arrays_and_groups_and_swap_are_refused() {
+    if !can_run() {
+        return;
+    }
+    for (at, mark, words) in [
+        (0x218, &b"LVM2 001"[..], "a physical volume of LVM"),
+        (4096, &[0xfc, 0x4e, 0x2b, 0xa9], "a member of a Linux RAID"),
+        (8, b"odpool01", "a member of a pool of Overdrive"),
+        (0xff6, b"SWAPSPACE2", "swap space"),
+        (0x1018, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81", "bcache"),
+    ] {
+        let disk = Loop::new(4);
+        disk.write(at, mark);
+        disk.is_refused(&disk.device, words);
+    }
+    // As the last bytes, where old metadata of arrays is.
+    let disk = Loop::new(4);
+    disk.write(4 * MIB as u64 - 65536, &[0xfc, 0x4e, 0x2b, 0xa9]);
+    disk.is_refused(&disk.device, "a member of a Linux RAID");
+    let swap = Loop::new(4);
+    sh(&format!("mkswap -q {}", swap.device));
+    if Command::new("swapon").arg(&swap.device).output().is_ok_and(|it| it.status.success()) {
+        swap.is_refused(&swap.device, "is used as swap");
+        sh(&format!("swapoff {}", swap.device));
+    }
+}
+
+#[test]
+fn a_disk_is_refused_for_each_of_its_partitions_and_a_partition_is_no_disk() {
+    if !can_run() || Command::new("sfdisk").arg("--version").output().is_err() {
+        return;
+    }
+    let disk = Loop::new(16);
+    let script = "label: gpt\nsize=4MiB\nsize=4MiB\n";
+    sh(&format!("printf '{script}' | sfdisk -q {}; losetup --detach {}", disk.device, disk.device));
+    sh(&format!("losetup --partscan {} {}", disk.device, disk.image.display()));
+    let (first, second) = (format!("{}p1", disk.device), format!("{}p2", disk.device));
+    if !Path::new(&second).exists() {
+        eprintln!("skipped: this kernel shows no partitions of loop devices");
+        return;
+    }
+    disk.is_refused(&first, "is a partition; name its disk");
+    let empty = drive(disk.place.path(), &["erase", &disk.device, "--dry-run", "--json"]);
+    let plan: Value = serde_json::from_slice(&empty.stdout).expect("one object");
+    assert!(plan["contents"].to_string().contains("partition table (GPT)"), "{plan}");
+    let file = File::options().write(true).open(&second).expect("ours");
+    file.write_all_at(b"LVM2 001", 0x218).expect("room");
+    file.sync_all().expect("it answers");
+    drop(file);
+    disk.is_refused(&disk.device, "a physical volume of LVM");
+    sh(&format!("mkfs.ext4 -q {first}"));
+    let directory = disk.directory("mounted");
+    sh(&format!("mount {first} {}", directory.display()));
+    disk.is_refused(&disk.device, "which is mounted at");
+    sh(&format!("umount {}", directory.display()));
+}
+
+#[test]
+fn files_unknown_names_and_read_only_devices_are_refused() {
+    if !can_run() {
+        return;
+    }
+    let disk = Loop::with(4, "--read-only");
+    disk.is_refused(&disk.device, "read-only");
+    let home = disk.place.path();
+    for (name, words) in [
+        (disk.image.to_str().expect("text"), "is no block device"),
+        ("/dev/null", "is no block device"),
+        ("/", "is no block device"),
+        ("no-such-drive", "no such"),
+    ] {
+        let output = drive(home, &["erase", name, "--confirm", "x"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(words), "{said}");
+    }
+    for method in ["sanitize", "format"] {
+        let disk = Loop::new(4);
+        let output = drive(home, &["erase", &disk.device, "--method", method, "--dry-run"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("of NVMe"), "{said}");
+    }
+}
+
+#[test]
+fn a_part_of_a_drive_is_left_unused() {
+    if !can_run() || Command::new("sfdisk").arg("--version").output().is_err() {
+        return;
+    }
+    let disk = Loop::new(64);
+    let home = disk.place.path();
+    let named =
+        |arguments: &[&str]| drive(home, &[&["overprovision", &disk.device], arguments].concat());
+    let object = |output: &Output| -> Value {
+        let said = String::from_utf8_lossy(&output.stderr);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"))
+    };
+    sh(&format!("blkdiscard {}", disk.device));
+    let shown = object(&named(&["--json", "--model", "samsung-840-evo-250"]));
+    assert_eq!((&shown["partitions"], &shown["done"]), (&0.into(), &Value::Null));
+    let [without, with] = [&shown["effect"]["without"], &shown["effect"]["with"][2]];
+    assert!(without["write_amplification"].as_f64() > with["write_amplification"].as_f64());
+    // Nothing is changed without the word.
+    let before = disk.contents();
+    assert_eq!(named(&["--set", "10"]).status.code(), Some(2));
+    assert_eq!(named(&["--set", "10", "--confirm", "x"]).status.code(), Some(2));
+    assert!(named(&["--set", "10", "--dry-run"]).status.success());
+    assert!(disk.contents() == before);
+    let set = object(&named(&["--set", "10", "--confirm", disk.name(), "--json"]));
+    assert_eq!((&set["done"], &set["partitions"]), (&true.into(), &2.into()), "{set}");
+    assert!(
+        set["unused_share"].as_f64().is_some_and(|share| (0.09..0.13).contains(&share)),
+        "{set}"
+    );
+    let again = named(&["--set", "10", "--confirm", disk.name()]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("has an unused partition"));
+    // Data of a partition stays; a full table is refused.
+    let full = Loop::new(64);
+    sh(&format!("printf 'label: gpt\\nsize=60MiB\\n' | sfdisk -q {}", full.device));
+    let before = full.contents();
+    let refused =
+        drive(home, &["overprovision", &full.device, "--set", "20", "--confirm", full.name()]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("shrink the last partition first"), "{said}");
+    let set = drive(home, &["overprovision", &full.device, "--set", "3", "--confirm", full.name()]);
+    assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+    let after = full.contents();
+    let data = MIB..61 * MIB;
+    assert!(after[data.clone()] == before[data], "the data of the partition has changed");
+    let with_data = Loop::new(8);
+    sh(&format!("mkfs.ext4 -q {}", with_data.device));
+    let refused = drive(
+        home,
+        &["overprovision", &with_data.device, "--set", "10", "--confirm", with_data.name()],
+    );
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("and no partitions"));
+}

@@ -1,0 +1,154 @@
+//! The identity of controllers and namespaces.
+
+use super::NvmeError;
+use super::command::{Command, namespace_id, run};
+use std::os::fd::AsFd;
+
+const IDENTIFY: u8 = 0x06;
+const PAGE_BYTES: usize = 4096;
+
+/// A controller.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Controller {
+    /// The model's name.
+    pub model: String,
+    /// The serial number.
+    pub serial: String,
+    /// The firmware's version.
+    pub firmware: String,
+    /// All bytes of the drive; 0: not reported.
+    pub capacity_bytes: u64,
+    /// Temperature at which it warns, in degrees Celsius.
+    pub temperature_max_c: Option<i64>,
+    /// Whether it has the command Format NVM.
+    pub can_format: bool,
+    /// Whether a format erases all namespaces, whichever is named.
+    pub formats_all: bool,
+    /// Whether a format can erase the key of its encryption.
+    pub can_erase_key: bool,
+    /// Whether sanitize can erase by key, by block, and by overwriting.
+    pub sanitizes: [bool; 3],
+    /// Number of namespaces that it can have.
+    pub namespaces: u32,
+}
+
+/// A namespace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Namespace {
+    /// Its number.
+    pub id: u32,
+    /// Index of its format.
+    pub format: u32,
+    /// Its protection of data: its type, and its place.
+    pub protection: u32,
+    /// Whether metadata is part of each block.
+    pub has_extended_blocks: bool,
+}
+
+pub(super) fn word(page: &[u8], at: usize) -> u64 {
+    u64::from(u16::from_le_bytes([page[at], page[at + 1]]))
+}
+
+pub(super) fn double(page: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]])
+}
+
+/// Returns a number of 128 bits, or the maximum of 64.
+pub(super) fn wide(page: &[u8], at: usize) -> u64 {
+    let bytes = page[at..at + 16].try_into().expect("16 bytes");
+    u64::try_from(u128::from_le_bytes(bytes)).unwrap_or(u64::MAX)
+}
+
+/// Converts Kelvin. None: not reported.
+pub(super) fn celsius(kelvin: u64) -> Option<i64> {
+    (kelvin > 0).then(|| kelvin as i64 - 273)
+}
+
+fn text(page: &[u8]) -> String {
+    String::from_utf8_lossy(page).trim_matches([' ', '\0']).to_owned()
+}
+
+fn identify(device: &impl AsFd, namespace: u32, kind: u32) -> Result<Vec<u8>, NvmeError> {
+    let mut page = vec![0; PAGE_BYTES];
+    let words_10 = [kind, 0, 0, 0, 0, 0];
+    let command = Command { opcode: IDENTIFY, namespace, words_10, ..Command::default() };
+    run(device, command, &mut page)?;
+    Ok(page)
+}
+
+/// Returns the identity of a device's controller.
+///
+/// # Errors
+/// The device is not NVMe, or this user may not send it commands.
+pub fn controller(device: &impl AsFd) -> Result<Controller, NvmeError> {
+    Ok(controller_of(&identify(device, 0, 1)?))
+}
+
+fn controller_of(page: &[u8]) -> Controller {
+    let (commands, formats, sanitizes) = (word(page, 256), page[524], double(page, 328));
+    Controller {
+        serial: text(&page[4..24]),
+        model: text(&page[24..64]),
+        firmware: text(&page[64..72]),
+        capacity_bytes: wide(page, 280),
+        temperature_max_c: celsius(word(page, 266)),
+        can_format: commands & 2 != 0,
+        formats_all: formats & 0b11 != 0,
+        can_erase_key: formats & 0b100 != 0,
+        sanitizes: [0, 1, 2].map(|bit| sanitizes >> bit & 1 == 1),
+        namespaces: double(page, 516),
+    }
+}
+
+/// Returns the identity of a block device's namespace.
+///
+/// # Errors
+/// The device is not a namespace, or this user may not send it commands.
+pub fn namespace(device: &impl AsFd) -> Result<Namespace, NvmeError> {
+    let id = namespace_id(device)?;
+    let page = identify(device, id, 0)?;
+    let (format, protection) = (page[26], page[29]);
+    Ok(Namespace {
+        id,
+        format: u32::from(format & 0xf) | u32::from(format >> 5 & 3) << 4,
+        protection: u32::from(protection),
+        has_extended_blocks: format & 0x10 != 0,
+    })
+}
+
+/// Returns the numbers of the namespaces that a device's controller has, in ascending order.
+///
+/// # Errors
+/// The device is not NVMe, or this user may not send it commands.
+pub fn active_namespaces(device: &impl AsFd) -> Result<Vec<u32>, NvmeError> {
+    let page = identify(device, 0, 2)?;
+    let numbers = page.chunks_exact(4).map(|chunk| double(chunk, 0));
+    Ok(numbers.take_while(|number| *number > 0).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_is_read_from_its_page() {
+        let mut page = vec![0; PAGE_BYTES];
+        page[4..24].copy_from_slice(b"S3RIAL              ");
+        page[24..64].copy_from_slice(&[b"A model".as_slice(), &[b' '; 33]].concat());
+        page[64..72].copy_from_slice(b"1.0\0\0\0\0\0");
+        page[256] = 0b10;
+        page[266..268].copy_from_slice(&343u16.to_le_bytes());
+        page[280..296].copy_from_slice(&1_000_204_886_016u128.to_le_bytes());
+        page[328] = 0b011;
+        page[524] = 0b101;
+        let found = controller_of(&page);
+        assert_eq!((&*found.serial, &*found.model, &*found.firmware), ("S3RIAL", "A model", "1.0"));
+        assert_eq!((found.temperature_max_c, found.can_format), (Some(70), true));
+        assert_eq!((found.formats_all, found.can_erase_key), (true, true));
+        assert_eq!(found.sanitizes, [true, true, false]);
+        assert_eq!(found.capacity_bytes, 1_000_204_886_016);
+        page[280..296].fill(0xff);
+        assert_eq!(controller_of(&page).capacity_bytes, u64::MAX);
+        assert_eq!(controller_of(&vec![0; PAGE_BYTES]), Controller::default());
+    }
+}
