@@ -42,7 +42,8 @@ fn quiet(command: &Command) -> Command {
 
 /// Runs a command in a terminal of this width. Returns all that the terminal has received.
 fn in_terminal(mut command: Command, columns: u16) -> String {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    let ours =
+        openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
     grantpt(&ours).and_then(|()| unlockpt(&ours)).expect("ours");
     let size = Winsize { ws_row: 0, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&ours, size).expect("ours");

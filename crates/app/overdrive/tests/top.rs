@@ -132,7 +132,8 @@ struct Screen {
 
 impl Screen {
     fn start(home: &Path, arguments: &[&str]) -> Screen {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("a terminal");
         grantpt(&ours).and_then(|()| unlockpt(&ours)).expect("ours");
         let name = ptsname(&ours, Vec::new()).expect("a name").into_string().expect("plain");
         let mut options = OpenOptions::new();

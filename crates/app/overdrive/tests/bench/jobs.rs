@@ -63,8 +63,10 @@ fn each_load_of_a_job_writes_data_of_its_own_kind() {
     let home = tempfile::tempdir().expect("a directory");
     let (job, image) = (home.path().join("job.toml"), home.path().join("disk.img"));
     std::fs::File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("room");
-    let load = "[[load]]\norder = 'sequential'\nblock = '1M'\nreads = 0\ntime = '50ms'\n";
-    let (quarter, whole) = ("span = '32M'\ndata = 25\n", "span = '1M'\n");
+    let load = "[[load]]\norder = 'sequential'\nblock = '1M'\nreads = 0\n";
+    // On a busy machine, 50 ms were too short for the second mebibyte of the first load.
+    let quarter = "time = '500ms'\nspan = '32M'\ndata = 25\n";
+    let whole = "time = '50ms'\nspan = '1M'\n";
     std::fs::write(&job, [load, quarter, load, "name = 'b'\n", whole].concat()).expect("written");
     let (job, name) = (job.to_str().expect("plain"), image.to_str().expect("plain"));
     let output = run(home.path(), &["custom", name, "--destroy", "--job", job, "--json"]);
