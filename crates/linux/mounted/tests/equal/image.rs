@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Options of mkfs.ext4: forms of metadata, of block lists, of directories.
@@ -47,6 +48,9 @@ pub(crate) struct Image {
     /// for a moment, which keep the mount busy.
     _alone: MutexGuard<'static, ()>,
 }
+
+/// Rounds of 50 ms within which the last copy of a mount ends.
+const UNMOUNT_ROUNDS: u32 = 600;
 
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -152,6 +156,19 @@ impl Mount {
         let directory = fs::File::open(&self.point).expect("mounted");
         rustix::fs::syncfs(directory).expect("synced");
     }
+
+    /// Waits until the image has no loop device. A test beside this one may copy all mounts into a
+    /// name space of its own; the free blocks are written when the last copy ends.
+    fn wait_until_written(&self) {
+        let image = self.point.with_file_name("image");
+        let image = image.to_str().expect("plain");
+        for _ in 0..UNMOUNT_ROUNDS {
+            if output("losetup", &["-j", image]).is_empty() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
 }
 
 impl Drop for Mount {
@@ -159,5 +176,6 @@ impl Drop for Mount {
         let directory = self.point.parent().expect("a directory");
         let is_unmounted = run("umount", &["mount"], directory);
         assert!(is_unmounted || std::thread::panicking(), "{}", self.point.display());
+        self.wait_until_written();
     }
 }
