@@ -7,9 +7,10 @@ use std::fs::File;
 use std::io;
 use trace::{RingPages, RingRecord, Step};
 
-/// Age from which no processor adds an event: a time is taken just before the event is stored, and
-/// the events of nested interrupts become visible together.
-const SETTLE_NS: u64 = 1_000_000;
+/// Age from which no processor adds an event: a time is taken just before the event is stored, the
+/// events of nested interrupts become visible together, and the host of a guest may stop a
+/// processor in between.
+const SETTLE_NS: u64 = 20_000_000;
 
 /// The tracepoints of threads.
 const TASKS: [&str; 2] = ["task_newtask", "task_rename"];
