@@ -60,11 +60,11 @@ impl VolumeSource {
         let Some(daemon) = &mut self.daemon else { return Ok(false) };
         let mut page = match daemon.recorded() {
             Ok(page) => page,
-            Err(failure) if failure.exit == Exit::NoDaemon => {
+            // A daemon that is ending has no volume any more before it has ended.
+            Err(failure) if is_passing(&failure) => {
                 self.daemon = None;
                 return Ok(false);
             }
-            Err(failure) if failure.exit == Exit::Negative => return Err(self.is_gone()),
             Err(failure) => return Err(failure),
         };
         self.received_ns = host::now_ns();
