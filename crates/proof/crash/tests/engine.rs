@@ -33,7 +33,7 @@ fn the_engine_gives_the_same_trace_for_the_same_seed() {
 /// Older blocks that were durable, and held in part, were written over newer ones after a takeover.
 #[test]
 fn a_durable_epoch_that_is_not_noted_tears_a_block() {
-    let seed = 0xec22_07d0_6e2e_53fe;
+    let seed = 0xaecd_1cab_9a82_5872;
     let bug = crash::by_name("ForgetDurable").expect("a name from the list");
     let found = history(bug.as_ref(), seed, Scale::Swarm, false).failure;
     assert!(found.is_some_and(|failure| failure.finding.to_string().contains("is torn")));
