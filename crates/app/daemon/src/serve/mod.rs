@@ -19,6 +19,7 @@ mod operator;
 mod policy_state;
 mod pressure;
 mod record;
+mod recorders;
 #[cfg(feature = "history")]
 mod samples;
 mod scrapes;
@@ -391,6 +392,7 @@ impl RunningDaemon {
             }
         }
         fronts.end(lane.now() + GOODBYE_NS).await;
+        self.services.recorders.are_fetched(&lane).await;
         self.services.lanes.end(&lane, lane.now() + GOODBYE_NS).await;
         let _ = ring::shutdown(self.control.file());
         self.scrapes.iter().for_each(|scrapes| scrapes.end());
@@ -454,6 +456,7 @@ impl RunningDaemon {
         }
         let fronts = &self.services.fronts;
         fronts.end(lane.now() + GOODBYE_NS).await;
+        self.services.recorders.are_fetched(&lane).await;
         self.end_samples();
         // Checked again: a holder may have died since the upgrade was requested.
         let kept = self.services.all().iter().all(|service| service.volume.outlives_exec());

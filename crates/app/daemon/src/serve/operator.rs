@@ -187,7 +187,8 @@ impl Control {
         at: &[RecordAt],
     ) -> Result<(), Failure> {
         drop(connection.recording.take());
-        let begun = VolumeRecording::begin(&self.service(volume)?, at).await?;
+        let (service, recorders) = (self.service(volume)?, &self.services.recorders);
+        let begun = VolumeRecording::begin(&service, at, recorders).await?;
         connection.recording.replace(Some(begun));
         Ok(())
     }

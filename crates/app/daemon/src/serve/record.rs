@@ -7,6 +7,7 @@
 //! The rings have a fixed size. Events that find a ring full are dropped and counted: no request
 //! waits for a recording.
 
+use super::recorders::{Recorders, Ticket};
 use super::volume_service::VolumeService;
 use crate::control::recorded::{PAGE_EVENTS_MAX, RecordedPage};
 use crate::control::words::RecordAt;
@@ -26,6 +27,7 @@ pub(super) struct VolumeRecording {
     /// The volume's name.
     pub(super) volume: String,
     parts: Vec<(Arc<RecorderSwitch>, Recording)>,
+    ticket: Ticket,
 }
 
 impl VolumeRecording {
@@ -37,6 +39,7 @@ impl VolumeRecording {
     pub(super) async fn begin(
         service: &Rc<VolumeService>,
         places: &[RecordAt],
+        recorders: &Rc<Recorders>,
     ) -> Result<VolumeRecording, Failure> {
         let name = &service.name;
         let is_repeated = |at: usize| places[..at].contains(&places[at]);
@@ -63,7 +66,7 @@ impl VolumeRecording {
             (switch, recording)
         };
         let parts = switches.into_iter().zip(made).map(begin).collect();
-        Ok(VolumeRecording { volume: name.clone(), parts })
+        Ok(VolumeRecording { volume: name.clone(), parts, ticket: recorders.begin() })
     }
 
     /// Takes the next page of events.
@@ -74,6 +77,9 @@ impl VolumeRecording {
             let before = page.events.len();
             page.dropped += recording.take_up_to(events_max, &mut page.events);
             page.is_more |= page.events.len() - before == events_max;
+        }
+        if page.events.is_empty() && page.dropped == 0 {
+            self.ticket.note_empty();
         }
         page
     }
@@ -119,7 +125,8 @@ mod tests {
         let (shared, events) = RecorderShared::new(0, room);
         switch.switch_on(shared);
         let parts = vec![(switch.clone(), events)];
-        let mut recording = VolumeRecording { volume: String::new(), parts };
+        let ticket = Rc::new(Recorders::default()).begin();
+        let mut recording = VolumeRecording { volume: String::new(), parts, ticket };
         for number in 0..room as u64 + 5 {
             let (at, into) = (Extent::new(number, 1), Buf::new(1, 16));
             assert_eq!(stack.try_now(&Request::Read { at, into }), Some(Ok(())));

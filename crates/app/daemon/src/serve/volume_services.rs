@@ -3,6 +3,7 @@
 use super::ServedVolume;
 use super::actions::Operation;
 use super::captive::{Which, either};
+use super::recorders::Recorders;
 use super::volume_service::VolumeService;
 use crate::broker;
 use crate::confine;
@@ -49,6 +50,8 @@ pub(crate) struct VolumeServices {
     pub(crate) devices: Devices,
     /// Lanes that serve them.
     pub(crate) lanes: Rc<Lanes>,
+    /// Recordings of them.
+    pub(super) recorders: Rc<Recorders>,
     ending: Cell<Option<Ending>>,
     is_upgrading: Cell<bool>,
     /// Signalled when the end is requested.
@@ -74,6 +77,7 @@ impl VolumeServices {
             fronts,
             devices,
             lanes,
+            recorders: Rc::default(),
             ending: Cell::new(None),
             is_upgrading: Cell::new(false),
             end_requested: Event::new(),
