@@ -3,8 +3,8 @@
 //! again.
 //!
 //! ```text
-//!   fio ------------------ overdrive, --memory 0, --delay      recorded: service times 1
-//!   trace replay --------- overdrive, --memory 0, --delay      recorded: service times 2
+//!   fio ------------------ overdrive, --memory 0, backing      recorded: service times 1
+//!   trace replay --------- overdrive, --memory 0, backing      recorded: service times 2
 //! ```
 
 use crate::client::VOLUME;
@@ -15,6 +15,8 @@ use crate::program::{Program, ProgramOptions, TemporaryPath, pause_ms};
 use crate::sides::{Pairs, Side, in_turns, verdict, wall_ns};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
@@ -34,6 +36,9 @@ pub(crate) struct Arguments {
     /// Requests per second of the recorded load.
     #[arg(long, default_value_t = 2000)]
     rate: u32,
+    /// Backings of the replay: delayed (memory whose answers wait), drive (a modelled one), file.
+    #[arg(long, value_delimiter = ',', default_value = "delayed,drive,file")]
+    backings: Vec<String>,
 }
 
 /// Minimum rate with a recorder, relative to none.
@@ -46,8 +51,15 @@ const DISTANCE_MAX: f64 = 0.1;
 /// The part of the volume that is read, and its cache.
 const HOT_BYTES: u64 = 32 << 20;
 const MEMORY: &str = "64M";
-/// A disk of a replay: like an SSD.
+/// Memory like an SSD, each of whose answers takes the same time.
 const DELAY: &str = "read=150us,write=60us,flush=200us,servers=8";
+/// A drive whose answers differ, because its dies are busy or not.
+const DRIVE: &str = "model:samsung-840-evo-250?size=256M&seed=1";
+/// Time to write the volume, and for the drive to write its buffer.
+const FILL_MS_MAX: u32 = 30_000;
+const SETTLE_MS: u64 = 2000;
+/// Size of the file of a replay.
+const FILE_BYTES: u64 = 256 << 20;
 
 /// A recorder in a process of its own.
 struct Recorder {
@@ -103,7 +115,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         rate(arguments, &overdrive)?;
     }
     if has("replay") {
-        replay(arguments, &overdrive)?;
+        for backing in &arguments.backings {
+            replay(arguments, &overdrive, backing)?;
+        }
     }
     Ok(())
 }
@@ -167,15 +181,35 @@ fn output(arguments: &Arguments, name: &str) -> TemporaryPath {
 }
 
 /// Compares the service times of a load with those of its replay on the same volume.
-fn replay(arguments: &Arguments, overdrive: &Overdrive) -> Result<()> {
+fn replay(arguments: &Arguments, overdrive: &Overdrive, backing: &str) -> Result<()> {
     let processors = Processors::split()?;
     let (on, client) = (processors.of_servers(), processors.of_client());
-    let more = ["--no-holder", "--memory", "0", "--delay", DELAY];
-    let server = overdrive.serve(&on, "replay", "ram:256M", &more)?;
-    let [first, second] = ["first", "second"].map(|name| output(arguments, name));
-    let recorder = Recorder::start(arguments, overdrive, &on, first.path())?;
-    paced(&server, &client, arguments)?;
-    recorder.end()?;
+    let file = arguments.program_options.file("replayed");
+    let (place, delay) = match backing {
+        "delayed" => ("ram:256M".to_owned(), Some(["--delay", DELAY])),
+        "drive" => (DRIVE.to_owned(), None),
+        "file" => {
+            let bytes = File::create(file.path()).context("the file")?;
+            std::io::copy(&mut std::io::repeat(7).take(FILE_BYTES), &mut &bytes)?;
+            bytes.sync_all()?;
+            (file.path().display().to_string(), None)
+        }
+        other => anyhow::bail!("--backings {other}: delayed, drive or file"),
+    };
+    let more: Vec<&str> =
+        ["--no-holder", "--memory", "0"].into_iter().chain(delay.into_iter().flatten()).collect();
+    let server = overdrive.serve(&on, "replay", &place, &more)?;
+    // A drive answers reads of blocks that were never written sooner.
+    let whole = Load { once: true, ..Load::new("randwrite", 32) };
+    fio_load(&server, &client, &whole, FILL_MS_MAX)?;
+    pause_ms(SETTLE_MS);
+    let [first, control, second] =
+        ["first", "control", "second"].map(|name| output(arguments, name));
+    for recording in [&first, &control] {
+        let recorder = Recorder::start(arguments, overdrive, &on, recording.path())?;
+        paced(&server, &client, arguments)?;
+        recorder.end()?;
+    }
     let recorder = Recorder::start(arguments, overdrive, &on, second.path())?;
     let trace = first.path().display().to_string();
     let uri = server.uri();
@@ -183,14 +217,34 @@ fn replay(arguments: &Arguments, overdrive: &Overdrive) -> Result<()> {
     // On one processor a replay would not get real-time priority.
     let replayed: Value = serde_json::from_str(&overdrive.well(&options)?)?;
     recorder.end()?;
-    let first = times(overdrive, first.path())?;
-    let mut second = times(overdrive, second.path())?;
+    let of = |recording: &TemporaryPath| times(overdrive, recording.path());
+    let (first, control, mut second) = (of(&first)?, of(&control)?, of(&second)?);
     server.stop()?;
     // The replay writes the range of the trace before; those requests are the first ones.
     let others = second.len().saturating_sub(first.len());
     second.drain(..others);
     ensure!(first.len() > 1000 && second.len() == first.len(), "{} requests", second.len());
-    compare(first, second);
+    println!("{place}: {} requests replayed with their times on the same volume", first.len());
+    let (first, control, second) = (Times::of(first), Times::of(control), Times::of(second));
+    let (mean, distance) = first.compared_with(&second);
+    let (mean_again, distance_again) = first.compared_with(&control);
+    println!(
+        "  mean service time {:.1} us against {:.1} us recorded: {:+.1} %  target {:.0} %: {}",
+        second.mean_ns() / 1e3,
+        first.mean_ns() / 1e3,
+        mean * 100.0,
+        MEAN_MAX * 100.0,
+        verdict(mean.abs() <= MEAN_MAX)
+    );
+    println!(
+        "  Kolmogorov-Smirnov distance {distance:.3}  target {DISTANCE_MAX}: {}",
+        verdict(distance <= DISTANCE_MAX)
+    );
+    println!(
+        "  the load itself once more, which shows the resolution: {:+.1} %, distance \
+         {distance_again:.3}",
+        mean_again * 100.0
+    );
     println!(
         "  lateness of the replay's starts: p99 {:.1} us, {} of its requests waited",
         replayed["lateness_p99_ns"].as_f64().unwrap_or(0.0) / 1e3,
@@ -223,28 +277,29 @@ fn times(overdrive: &Overdrive, recording: &Path) -> Result<Vec<f64>> {
     of_data.map(|line| took(line).with_context(|| line.to_owned())).collect()
 }
 
-/// Prints the difference of the means, and the largest distance of the distributions (Kolmogorov
-/// and Smirnov).
-fn compare(mut first: Vec<f64>, mut second: Vec<f64>) {
-    let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
-    let (one, other) = (mean(&first), mean(&second));
-    [&mut first, &mut second].iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
-    let share = |sorted: &[f64], ns: f64| {
-        sorted.partition_point(|it| *it <= ns) as f64 / sorted.len() as f64
-    };
-    let apart = |ns: &f64| (share(&first, *ns) - share(&second, *ns)).abs();
-    let distance = first.iter().chain(&second).map(apart).fold(0.0, f64::max);
-    println!("{} requests replayed with their times on the same volume", first.len());
-    println!(
-        "  mean service time {:.1} us against {:.1} us recorded: {:+.1} %  target {:.0} %: {}",
-        other / 1e3,
-        one / 1e3,
-        (other / one - 1.0) * 100.0,
-        MEAN_MAX * 100.0,
-        verdict((other / one - 1.0).abs() <= MEAN_MAX)
-    );
-    println!(
-        "  Kolmogorov-Smirnov distance {distance:.3}  target {DISTANCE_MAX}: {}",
-        verdict(distance <= DISTANCE_MAX)
-    );
+/// Service times in nanoseconds, sorted.
+struct Times(Vec<f64>);
+
+impl Times {
+    fn of(mut times: Vec<f64>) -> Times {
+        times.sort_by(f64::total_cmp);
+        Times(times)
+    }
+
+    fn mean_ns(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len() as f64
+    }
+
+    /// Returns the share of requests that took at most this time.
+    fn share(&self, ns: f64) -> f64 {
+        self.0.partition_point(|it| *it <= ns) as f64 / self.0.len() as f64
+    }
+
+    /// Returns how much longer the other mean is, as a share, and the largest distance of the
+    /// distributions (Kolmogorov and Smirnov).
+    fn compared_with(&self, other: &Times) -> (f64, f64) {
+        let apart = |ns: &f64| (self.share(*ns) - other.share(*ns)).abs();
+        let distance = self.0.iter().chain(&other.0).map(apart).fold(0.0, f64::max);
+        (other.mean_ns() / self.mean_ns() - 1.0, distance)
+    }
 }
