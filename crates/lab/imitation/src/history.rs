@@ -27,9 +27,14 @@ struct Kind {
 pub(crate) struct Class {
     kind: Kind,
     is_written: bool,
+    /// Uses that follow, in half powers of two.
+    left: u8,
     /// Distance of the last two uses, as a power of two; 0: there was only one.
     distance: u8,
 }
+
+/// The device of an extent, and its sectors.
+type Size = (u32, u32);
 
 /// The use of an extent by a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +58,12 @@ struct Uses {
 impl Uses {
     fn class(&self) -> Class {
         let distance = (u64::BITS - self.distance.leading_zeros()) as u8;
-        Class { kind: self.kind, is_written: self.is_written, distance }
+        Class {
+            kind: self.kind,
+            is_written: self.is_written,
+            left: half_power(self.left),
+            distance,
+        }
     }
 }
 
@@ -71,7 +81,7 @@ pub(crate) struct History<'a> {
     uses: HashMap<Extent, Uses>,
     of_class: HashMap<Class, ByLastUse>,
     of_kind: HashMap<Kind, ByLastUse>,
-    of_size: HashMap<(u32, u32), ByLastUse>,
+    of_size: HashMap<Size, ByLastUse>,
 }
 
 impl<'a> History<'a> {
@@ -124,6 +134,17 @@ impl<'a> History<'a> {
         ]
     }
 
+    /// Returns the number of the last use of an extent. None: it was not used.
+    pub(crate) fn last_use(&self, extent: Extent) -> Option<u64> {
+        self.uses.get(&extent).map(|uses| uses.last)
+    }
+
+    /// Returns the extent of this class that was last used by the request of this number, and will
+    /// be used again.
+    pub(crate) fn used_at(&self, number: u64, class: Class) -> Option<Extent> {
+        self.of_class.get(&class)?.get(&number).copied()
+    }
+
     /// Returns an extent of this class whose last use is about `distance` requests before the
     /// request `number`: the nearest one. If none of the class is near, it is one that is used as
     /// often in the whole trace, and at last any of the same size. None: there is none that is used
@@ -132,7 +153,7 @@ impl<'a> History<'a> {
         let wanted = number.saturating_sub(distance);
         let far = |found: &(u64, Extent)| found.0.abs_diff(wanted);
         let of_class = self.of_class.get(&class).and_then(|all| nearest(all, wanted));
-        if let Some(found) = of_class.filter(|found| far(found) <= distance / 4 + NEAR) {
+        if let Some(found) = of_class.filter(|found| far(found) <= distance / 8 + NEAR) {
             return Some(found.1);
         }
         let of_kind = self.of_kind.get(&class.kind).and_then(|all| nearest(all, wanted));

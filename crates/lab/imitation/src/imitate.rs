@@ -26,7 +26,7 @@ pub struct Imitation {
 /// Windows that are tried first: parts of the trace.
 const PARTS: [usize; 3] = [16, 64, 256];
 /// Windows that are tried then, in requests. A smaller one would leave the recorded order.
-const WINDOWS: [usize; 3] = [256, 128, 64];
+const WINDOWS: [usize; 4] = [256, 128, 64, 32];
 /// Sizes of LRU which choose the window, in percent of the footprint.
 const LRU_PERCENTS: [u64; 12] = [1, 3, 8, 12, 16, 25, 30, 35, 45, 55, 65, 80];
 /// Difference of LRU's miss ratios up to which a window is taken.
@@ -125,6 +125,15 @@ struct Trial<'a> {
     seed: u64,
 }
 
+/// A request that has its extent.
+#[derive(Clone, Copy)]
+struct Placed {
+    /// Its place in the recording.
+    index: usize,
+    /// The number of the request that used the extent before.
+    last: u64,
+}
+
 /// Requests between two calls of the watch.
 const LOOKED: usize = 1 << 16;
 
@@ -135,6 +144,7 @@ impl Trial<'_> {
         let mut history = History::new(self.totals);
         let mut made: Vec<Entry> = Vec::with_capacity(self.entries.len());
         let (mut number, mut replaced) = (0, 0);
+        let mut before: Option<Placed> = None;
         let mut last_ns = self.entries.first().map_or(0, |entry| entry.event.time_ns);
         for burst in bursts {
             let gap_ns = self.gap_ns(burst.start);
@@ -147,7 +157,14 @@ impl Trial<'_> {
                 if let Some(used) = self.uses[index] {
                     number += 1;
                     let own = extent(&entry.event);
-                    let chosen = choose(&history, number, used, own);
+                    let chosen = match used {
+                        Use::First => own,
+                        Use::Again(class, distance) => self
+                            .following(&history, index, before)
+                            .or_else(|| history.find(number, class, distance))
+                            .unwrap_or(own),
+                    };
+                    before = history.last_use(chosen).map(|last| Placed { index, last });
                     replaced += u64::from(chosen != own);
                     (entry.event.device, entry.event.first, entry.event.sectors) = chosen;
                     history.record(number, chosen, entry.event.operation);
@@ -162,17 +179,26 @@ impl Trial<'_> {
         Some(Imitation { entries: made, window: self.window, replaced })
     }
 
+    /// Returns the extent that was used directly after that of the request before, if so it was in
+    /// the recording. So blocks that are read together, as a file's, are read together again.
+    fn following(
+        &self,
+        history: &History<'_>,
+        index: usize,
+        before: Option<Placed>,
+    ) -> Option<Extent> {
+        let before = before.filter(|before| before.index + 1 == index)?;
+        let (Some(Use::Again(_, distance)), Some(Use::Again(class, same))) =
+            (self.uses[before.index], self.uses[index])
+        else {
+            return None;
+        };
+        (distance == same).then(|| history.used_at(before.last + 1, class))?
+    }
+
     /// Returns the time between the request before this one and this one.
     fn gap_ns(&self, index: usize) -> u64 {
         let time_ns = |index: usize| self.entries[index].event.time_ns;
         index.checked_sub(1).map_or(0, |before| time_ns(index) - time_ns(before))
-    }
-}
-
-/// Returns the extent of a request.
-fn choose(history: &History<'_>, number: u64, used: Use, own: Extent) -> Extent {
-    match used {
-        Use::First => own,
-        Use::Again(class, distance) => history.find(number, class, distance).unwrap_or(own),
     }
 }

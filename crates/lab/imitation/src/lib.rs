@@ -13,8 +13,8 @@
 //!
 //! The imitation has the recording's extents, and as many requests of each. Bursts of requests are
 //! in a new order. A request for an extent that was used before gets another one, chosen by its
-//! history: its size, the number of its uses in the whole trace, the last operation, the distance
-//! of the last two uses, and the time since the last one. So the distribution of reuse distances is
+//! history: its size, the number of its uses before and after, the last operation, the distance of
+//! the last two uses, and the time since the last one. So the distribution of reuse distances is
 //! that of the recording for hot and for cold data, in each part of the time, but the sequence is
 //! another one.
 //!
