@@ -71,16 +71,29 @@ fn sfdisk(device: &Path, arguments: &[&str], input: &str) -> Result<(bool, Strin
 /// Reads the table of a device of this size. None: there is none.
 ///
 /// # Errors
-/// sfdisk is missing, or prints nonsense.
+/// sfdisk is missing, may not read the device, or prints nonsense.
 pub(super) fn read(device: &Path, device_bytes: u64) -> Result<Option<Table>, Failure> {
     let (is_there, text) = sfdisk(device, &["--json"], "")?;
     if !is_there {
-        return Ok(None);
+        return nothing_found(device, &text).map(|()| None);
     }
     let value: Value = serde_json::from_str(&text).map_err(|error| {
         Failure::new(Exit::Io, format!("{}: sfdisk printed no JSON ({error})", device.display()))
     })?;
     Ok(table(&value, device_bytes))
+}
+
+/// Checks that sfdisk's message says that the device has no table.
+fn nothing_found(device: &Path, message: &str) -> Result<(), Failure> {
+    let place = device.display();
+    if message.contains("does not contain a recognized partition table") {
+        return Ok(());
+    }
+    if message.contains("Permission denied") {
+        let message = format!("{place}: only root may read its partitions; run this with sudo");
+        return Err(Failure::new(Exit::Permission, message));
+    }
+    Err(Failure::new(Exit::Io, format!("{place}: its partitions cannot be read ({message})")))
 }
 
 fn table(value: &Value, device_bytes: u64) -> Option<Table> {
@@ -139,5 +152,14 @@ mod tests {
             { "start": u64::MAX, "size": 1 } ] } });
         assert_eq!(table(&senseless, 1 << 20), None);
         assert_eq!(table(&json!({}), 1 << 20), None);
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_read_is_not_taken_for_a_blank_one() {
+        let of = |message| nothing_found(Path::new("/dev/x"), message).map_err(|it| it.exit);
+        assert_eq!(of("sfdisk: /dev/x: does not contain a recognized partition table"), Ok(()));
+        let denied = of("sfdisk: cannot open /dev/x: Permission denied");
+        assert_eq!(denied, Err(Exit::Permission));
+        assert_eq!(of("sfdisk: cannot open /dev/x: Input/output error"), Err(Exit::Io));
     }
 }
