@@ -343,7 +343,7 @@ fn files_unknown_names_and_read_only_devices_are_refused() {
         let disk = Loop::new(4);
         let output = drive(home, &["erase", &disk.device, "--method", method, "--dry-run"]);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains("of NVMe"), "{said}");
+        assert!(output.status.code() == Some(2) && said.contains("does not report"), "{said}");
     }
 }
 
@@ -379,6 +379,15 @@ fn a_part_of_a_drive_is_left_unused() {
     );
     let again = named(&["--set", "10", "--confirm", disk.name()]);
     assert!(String::from_utf8_lossy(&again.stderr).contains("has an unused partition"));
+    let word = format!("sfdisk --delete {} 2", disk.device);
+    assert!(String::from_utf8_lossy(&again.stderr).contains(&word), "{word}");
+    // The same command makes room for another size.
+    sh(&word);
+    let more = named(&["--set", "20", "--confirm", disk.name()]);
+    let said = String::from_utf8_lossy(&more.stderr);
+    assert!(more.status.success(), "{said}");
+    assert!(said.contains("effect"), "it is shown before: {said}");
+    assert!(!String::from_utf8_lossy(&more.stdout).contains("effect"), "once");
     // Data of a partition stays; a full table is refused.
     let full = Loop::new(64);
     sh(&format!("printf 'label: gpt\\nsize=60MiB\\n' | sfdisk -q {}", full.device));

@@ -268,5 +268,6 @@ fn a_disk_whose_command_was_killed_continues_and_says_so() {
     let next = erase(&disk, &[]);
     assert_eq!(next.status.code(), Some(5), "{}", said(&next));
     assert!(said(&next).contains("is erasing itself at present, 0 %"), "{}", said(&next));
-    assert_eq!((disk.lock().begun.len(), disk.lock().is_blank()), (1, false));
+    let disk = disk.lock();
+    assert_eq!((disk.begun.len(), disk.is_blank()), (1, false));
 }

@@ -250,3 +250,45 @@ fn values_that_drives_report_instead_of_nothing_are_not_shown() {
     assert_eq!(of(30, 65_535).power_on_hours, Some(65_535));
     assert_eq!(of(30, 1).worn_percent, Some(100));
 }
+
+#[test]
+fn a_hard_disk_of_seagate_and_a_flash_drive_by_sas_are_read() {
+    let table = [
+        // Two counters in one number, which are no errors.
+        attribute(1, "Raw_Read_Error_Rate", 83, 204_184_736),
+        attribute(7, "Seek_Error_Rate", 88, 721_554_606),
+        attribute(5, "Reallocated_Sector_Ct", 100, 8),
+        attribute(187, "Reported_Uncorrect", 98, 2),
+        attribute(188, "Command_Timeout", 100, 4_295_032_833),
+        attribute(197, "Current_Pending_Sector", 100, 16),
+        attribute(199, "UDMA_CRC_Error_Count", 200, 3),
+        attribute(241, "Total_LBAs_Written", 100, 4096),
+    ];
+    let printed = json!({
+        "model_family": "Seagate BarraCuda 3.5 (SMR)", "rotation_rate": 5425,
+        "logical_block_size": 512, "user_capacity": { "bytes": 4_000_787_030_016u64 },
+        "power_on_time": { "hours": 20_000 }, "smart_status": { "passed": true },
+        "ata_smart_attributes": { "table": table },
+    });
+    let disk = report(&printed).expect("health");
+    assert!(disk.is_disk && disk.worn_percent.is_none());
+    assert_eq!((disk.reallocated, disk.media_errors), (Some(8), Some(2)));
+    assert_eq!((disk.pending, disk.link_errors), (Some(16), Some(3)));
+    assert_eq!(disk.host_written_bytes, Some(4096 * 512));
+    let printed = json!({
+        "device": { "protocol": "SCSI" }, "scsi_model_name": "HGST HUSMM1640ASS204",
+        "user_capacity": { "bytes": 400_088_457_216u64 }, "power_on_time": { "hours": 30_000 },
+        "smart_status": { "passed": true }, "temperature": { "current": 33, "drive_trip": 70 },
+        "scsi_percentage_used_endurance_indicator": 131, "scsi_grown_defect_list": 0,
+        "scsi_error_counter_log": {
+            "read": { "gigabytes_processed": "11.500", "total_uncorrected_errors": 0 },
+            "write": { "gigabytes_processed": "2.250", "total_uncorrected_errors": 0 },
+            "verify": { "gigabytes_processed": "-1", "total_uncorrected_errors": 0 },
+        },
+    });
+    let flash = report(&printed).expect("health");
+    assert_eq!((flash.worn_percent, flash.media_errors), (Some(100), Some(0)));
+    assert_eq!((flash.temperature_c, flash.temperature_max_c), (Some(33), Some(70)));
+    assert_eq!(flash.host_written_bytes, Some(2_250_000_000));
+    assert_eq!(flash.host_read_bytes, Some(11_500_000_000));
+}

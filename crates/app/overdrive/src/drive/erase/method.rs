@@ -123,8 +123,8 @@ pub(super) fn method_of(
     let sanitize = |actions: &[SanitizeAction]| {
         let found = own.and_then(|own| own.first(actions));
         found.ok_or(
-            "does not report this command Sanitize of NVMe or SCSI; leave --method out for the \
-             best method that it has",
+            "does not report this kind of Sanitize, a command of NVMe and SCSI; leave --method out \
+             for the best method that it has",
         )
     };
     match choice {
@@ -133,7 +133,7 @@ pub(super) fn method_of(
         Some(Choice::SanitizeOverwrite) => sanitize(&[Overwrite]),
         Some(Choice::SanitizeKey) => sanitize(&[Key]),
         Some(Choice::Format) => own.and_then(Own::format).ok_or(
-            "does not report the command Format of NVMe or SCSI; leave --method out for the best \
+            "does not report Format, a command of NVMe and SCSI; leave --method out for the best \
              method that it has",
         ),
         Some(Choice::Discard) if can_discard => Ok(Method::Discard),

@@ -15,6 +15,8 @@ pub(super) const ALIGNMENT: u64 = 1 << 20;
 /// A partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Partition {
+    /// Its number in the table.
+    pub(super) number: u64,
     pub(super) first_byte: u64,
     pub(super) bytes: u64,
     pub(super) name: String,
@@ -100,8 +102,14 @@ fn table(value: &Value, device_bytes: u64) -> Option<Table> {
     let table = &value["partitiontable"];
     let sector = table["sectorsize"].as_u64().unwrap_or(512);
     let bytes = |value: &Value| value.as_u64()?.checked_mul(sector);
-    let partitions = table["partitions"].as_array().into_iter().flatten().map(|it| {
+    let number = |node: &str| {
+        let digits = node.rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
+        node[digits..].parse().ok()
+    };
+    let all = table["partitions"].as_array().into_iter().flatten();
+    let partitions = (1..).zip(all).map(|(at, it)| {
         Some(Partition {
+            number: it["node"].as_str().and_then(number).unwrap_or(at),
             first_byte: bytes(&it["start"])?,
             bytes: bytes(&it["size"])?,
             name: it["name"].as_str().unwrap_or_default().to_owned(),
@@ -142,12 +150,13 @@ mod tests {
             "label": "gpt", "firstlba": 2048, "lastlba": 204_766, "sectorsize": 512,
             "partitions": [
                 { "start": 2048, "size": 100_000, "name": "data" },
-                { "start": 104_448, "size": 20_480, "name": SPARE },
+                { "node": "/dev/loop0p7", "start": 104_448, "size": 20_480, "name": SPARE },
             ],
         } });
         let found = table(&value, 100 << 20).expect("a table");
         assert_eq!(found.free_bytes(), 204_767 * 512 - (104_448 + 20_480) * 512);
         assert_eq!(found.spare().map(|it| it.bytes).sum::<u64>(), 20_480 * 512);
+        assert_eq!(found.partitions.iter().map(|it| it.number).collect::<Vec<_>>(), [1, 7]);
         let senseless = json!({ "partitiontable": { "label": "gpt", "partitions": [
             { "start": u64::MAX, "size": 1 } ] } });
         assert_eq!(table(&senseless, 1 << 20), None);
