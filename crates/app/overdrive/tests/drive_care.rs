@@ -383,7 +383,7 @@ fn a_part_of_a_drive_is_left_unused() {
     assert!(String::from_utf8_lossy(&again.stderr).contains(&word), "{word}");
     // The same command makes room for another size.
     sh(&word);
-    let more = named(&["--set", "20", "--confirm", disk.name()]);
+    let more = named(&["--set", "5", "--confirm", disk.name()]);
     let said = String::from_utf8_lossy(&more.stderr);
     assert!(more.status.success(), "{said}");
     assert!(said.contains("effect"), "it is shown before: {said}");
