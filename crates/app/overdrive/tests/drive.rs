@@ -269,9 +269,9 @@ fn a_drive_that_does_not_answer_has_a_partial_report_after_a_bounded_time() {
     let program = smart.0.path().join("smartctl");
     write(&program, "#!/bin/sh\nexec /bin/sleep 60\n").expect("written");
     set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("permitted");
-    let begun = std::time::Instant::now();
+    let begun_ns = host::now_ns();
     let output = smart.run(&["health", "/dev/null", "--json", "--timeout", "1"]);
-    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(host::now_ns() - begun_ns < 20_000_000_000);
     assert_eq!(output.status.code(), Some(6));
     let health: Value = serde_json::from_slice(&output.stdout).expect("one object");
     assert_eq!((&health["verdict"], &health["answered"]), (&"unknown".into(), &false.into()));
@@ -325,9 +325,9 @@ fn health_takes_little_longer_than_the_drives_answer() {
             let mut command = Command::new("/bin/sh");
             command.args(["-c", &script]).env("XDG_RUNTIME_DIR", smart.0.path());
             command.env("XDG_STATE_HOME", smart.0.path()).env("PATH", smart.0.path());
-            let begun = std::time::Instant::now();
+            let begun_ns = host::now_ns();
             let output = command.output().expect("it runs");
-            let elapsed = begun.elapsed().as_secs_f64() * 1000.0;
+            let elapsed = (host::now_ns() - begun_ns) as f64 / 1e6;
             let times = text(&output);
             // The second line is that of the children: "0m0.010s 0m0.004s".
             let words = times.lines().nth(1).expect("times").split_whitespace();

@@ -339,6 +339,12 @@ fn files_unknown_names_and_read_only_devices_are_refused() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains(words), "{said}");
     }
+    // A name without a slash is one of /dev, also if a file here has it.
+    let mut here = Command::new(OVERDRIVE);
+    here.args(["drive", "erase", "disk.img", "--dry-run"]).current_dir(home);
+    let said = here.output().expect("it runs").stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("is a file, not a drive"), "{said}");
     for method in ["sanitize", "format"] {
         let disk = Loop::new(4);
         let output = drive(home, &["erase", &disk.device, "--method", method, "--dry-run"]);

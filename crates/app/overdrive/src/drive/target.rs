@@ -22,7 +22,7 @@ impl Target {
     pub(super) fn claim(name: &Path) -> Result<Target, Failure> {
         let path = path_of(name);
         check_idle(&path)?;
-        let claim = Erasable::claim(&path).map_err(|error| refused(&path, error))?;
+        let claim = Erasable::claim(&path).map_err(|error| refused(name, &path, error))?;
         let Some(node) = claim.node() else {
             let message = format!("{}: was removed", path.display());
             return Err(Failure::new(Exit::Io, message));
@@ -113,13 +113,22 @@ fn check_idle(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Returns the refusal of a device, in the words of a command that changes all of it.
-fn refused(path: &Path, error: OpenError) -> Failure {
+/// Returns the refusal of a device, in the words of a command that changes all of it. `file`: the
+/// name as the user has typed it.
+fn refused(file: &Path, path: &Path, error: OpenError) -> Failure {
     let name = path.display();
     match error.kind {
         OpenErrorKind::Permission => {
             let message = format!("{name}: only root may change all of it; run this with sudo");
             Failure::new(Exit::Permission, message)
+        }
+        OpenErrorKind::NotFound if file.is_file() => {
+            let message = format!(
+                "{0}: is a file, not a drive; as a device it gets a name by: losetup --find --show \
+                 {0}",
+                file.display()
+            );
+            Failure::new(Exit::Usage, message)
         }
         OpenErrorKind::ReadOnly => {
             let message = format!(

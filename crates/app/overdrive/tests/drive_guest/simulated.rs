@@ -4,6 +4,7 @@
 //!
 //! Source: Documentation/target/tcmu-design.rst, include/uapi/linux/target_core_user.h.
 
+use host::now_ns;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -11,7 +12,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SECTOR: usize = 512;
 const BYTES: usize = 16 << 20;
@@ -31,7 +32,7 @@ const NO_SENSE: Sense = (0, 0, 0);
 /// An operation that erases.
 struct Operation {
     is_format: bool,
-    begun: Instant,
+    begun_ns: u64,
     takes: Duration,
 }
 
@@ -90,7 +91,7 @@ impl Disk {
             return (FORMAT_DAMAGED, 0);
         }
         let Some(operation) = &self.operation else { return (NO_SENSE, 0) };
-        let passed = operation.begun.elapsed();
+        let passed = Duration::from_nanos(now_ns() - operation.begun_ns);
         if passed < operation.takes {
             let share = passed.as_secs_f64() / operation.takes.as_secs_f64();
             let sense = if operation.is_format { FORMATTING } else { SANITIZING };
@@ -108,7 +109,7 @@ impl Disk {
             return Err(NO_COMMAND);
         }
         self.begun.push(command.to_vec());
-        self.operation = Some(Operation { is_format, begun: Instant::now(), takes: self.takes });
+        self.operation = Some(Operation { is_format, begun_ns: now_ns(), takes: self.takes });
         Ok(vec![])
     }
 
@@ -363,13 +364,12 @@ pub(crate) fn name_of_model(model: &str) -> Option<String> {
 
 /// Waits for something that the kernel makes.
 pub(crate) fn wait_for<T>(find: impl Fn() -> Option<T>) -> T {
-    let begun = Instant::now();
+    let patience = host::Patience::new(60_000);
     loop {
         if let Some(found) = find() {
             return found;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "it does not appear");
-        host::Patience::new(20).wait();
+        assert!(patience.pause(), "it does not appear");
     }
 }
 

@@ -58,11 +58,11 @@ pub(super) enum Choice {
     /// NVMe, SCSI: the drive erases all its blocks itself, spare blocks too, and continues after a
     /// power cut: by block erase, else by overwriting, else by key.
     Sanitize,
-    /// That by erasing the blocks of its flash.
+    /// Sanitize by erasing the blocks of its flash.
     SanitizeBlock,
-    /// That by overwriting all blocks with zeros, which may take a day.
+    /// Sanitize by overwriting all blocks with zeros, which may take a day.
     SanitizeOverwrite,
-    /// That by erasing the key of its encryption.
+    /// Sanitize by erasing the key of its encryption.
     SanitizeKey,
     /// NVMe, SCSI: a format that erases the data.
     Format,
