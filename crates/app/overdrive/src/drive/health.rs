@@ -27,18 +27,18 @@ pub(super) struct Options {
     name: PathBuf,
     /// Print one JSON object.
     #[arg(long, short = 'J')]
-    pub(super) json: bool,
+    json: bool,
     /// Do not record a sample.
     #[arg(long)]
     no_history: bool,
-    /// Longest time to wait for a drive's answer, in seconds. A disk at rest takes up to 20 to turn.
+    /// Longest time to wait for a drive's answer, in seconds. A disk at rest takes up to 20.
     #[arg(long, value_name = "SECONDS", default_value_t = smartctl::TIME_MAX.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
 }
 
 impl Options {
-    pub(super) fn examine(&self, device: &Path) -> Result<Health, Failure> {
+    fn examine(&self, device: &Path) -> Result<Health, Failure> {
         examine(device, !self.no_history, Duration::from_secs(self.timeout))
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         LowerDrives::Device(path) => path,
         LowerDrives::Model(served) => return modelled::run(served, options.json),
         LowerDrives::Members(served, paths) => {
-            return members::run(served, paths, options);
+            return members::run(served, paths, options.json, &|path| options.examine(path));
         }
     };
     let health = options.examine(&device)?;

@@ -1,6 +1,5 @@
 //! The health of the members of a pool or a stripe that is served.
 
-use super::health::Options;
 use super::report::{Health, INDENT, VERDICTS, as_json, as_text};
 use crate::terminal;
 use block::printable;
@@ -105,17 +104,18 @@ impl Member {
 pub(super) fn run(
     mut served: Served,
     paths: Vec<Option<PathBuf>>,
-    options: &Options,
+    as_object: bool,
+    examine: &dyn Fn(&Path) -> Result<Health, Failure>,
 ) -> Result<ExitCode, Failure> {
     let stats = served.stats()?;
     let members = paths.into_iter().enumerate();
     let members: Vec<Member> = members
         .map(|(index, path)| {
             let state = stats.members.get(index).map(|member| member.state.as_str());
-            Member::of(path, state, &|path| options.examine(path))
+            Member::of(path, state, examine)
         })
         .collect();
-    if options.json {
+    if as_object {
         let list: Vec<Value> = members.iter().map(Member::as_json).collect();
         let object = json!({
             "schema": "overdrive.drive.health-members/1",

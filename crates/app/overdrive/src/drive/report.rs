@@ -31,7 +31,7 @@ impl Health {
         Health { report, verdict, late: None }
     }
 
-    /// Returns a report of a drive that does not answer: its model and serial number from the system.
+    /// Returns a report of a drive that does not answer: the system's model and serial number.
     fn of_silent(device: &Path, time: Duration) -> Health {
         let node = device.canonicalize().unwrap_or_else(|_| device.to_owned());
         let name = node.file_name().unwrap_or_default().to_string_lossy();

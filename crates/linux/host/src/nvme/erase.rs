@@ -233,7 +233,7 @@ mod tests {
 
     /// A simulated drive. No emulator that the tests use has the command.
     struct Simulated {
-        /// The answers to the log, in order: progress and status, or an error. The last is repeated.
+        /// The answers to the log: progress and status, or an error. The last is repeated.
         logs: RefCell<VecDeque<Result<(u16, u16), NvmeError>>>,
         /// The answer to the command.
         answer: Result<(), NvmeError>,

@@ -204,8 +204,8 @@ impl<T: AsFd> Drive for T {
             duration_ms: 0,
             info: 0,
         };
-        // SAFETY: `Request` is the argument of this ioctl; command, data and sense outlive the call,
-        // and data for the drive is only read.
+        // SAFETY: `Request` is the argument of this ioctl; command, data and sense outlive the
+        // call, and data for the drive is only read.
         let answer = unsafe { ioctl(self, Request { header, _memory: std::marker::PhantomData }) };
         answer.map_err(ScsiError::System)?.check(&sense, length)
     }

@@ -142,8 +142,8 @@ pub fn is_hidden_by_usb(words: &str) -> bool {
     words.contains("USB bridge")
 }
 
-/// Returns what the program prints with these options; a program that prints more than `max_bytes`, or takes longer
-/// than `max_time`, is ended.
+/// Returns the program's output with these options; a program that prints more than `max_bytes`, or
+/// takes longer than `max_time`, is ended.
 fn output(
     smartctl: &Path,
     options: &[&str],
