@@ -46,10 +46,11 @@ impl Sense {
         self.key == UNIT_ATTENTION
     }
 
-    /// Whether the drive's medium has failed, or an operation that erases it was not completed.
+    /// Whether an operation that erases the drive was not completed. Other errors of the medium may
+    /// be those of earlier reads.
     fn is_broken(&self) -> bool {
         // Medium format corrupted, format failed, sanitize failed.
-        self.key == MEDIUM_ERROR || (self.code == 0x31 && matches!(self.qualifier, 0 | 1 | 3))
+        self.code == 0x31 && matches!(self.qualifier, 0 | 1 | 3)
     }
 
     pub(super) fn state(&self) -> State {
@@ -155,7 +156,8 @@ mod tests {
         assert_eq!(of(0, 4, 4), State::Running(None));
         assert_eq!(of(3, 0x31, 1), State::Failed);
         assert_eq!(of(2, 0x31, 3), State::Failed);
-        assert_eq!(of(3, 0x11, 0), State::Failed);
+        // An old drive may report an earlier error of a read; it can be erased all the same.
+        assert_eq!(of(3, 0x11, 0), State::Unknown);
         // Its power was cut, and it starts again.
         assert_eq!(of(6, 0x29, 0), State::Unknown);
         assert_eq!(of(2, 4, 1), State::Unknown);
