@@ -267,7 +267,9 @@ fn a_disk_whose_command_was_killed_continues_and_says_so() {
     sanitizing.wait().expect("it ends");
     let next = erase(&disk, &[]);
     assert_eq!(next.status.code(), Some(5), "{}", said(&next));
-    assert!(said(&next).contains("is erasing itself at present, 0 %"), "{}", said(&next));
+    // On a busy machine it may already be some per cent.
+    assert!(said(&next).contains("is erasing itself at present, "), "{}", said(&next));
+    assert!(said(&next).contains(" %, and cannot be read"), "{}", said(&next));
     let disk = disk.lock();
     assert_eq!((disk.begun.len(), disk.is_blank()), (1, false));
 }

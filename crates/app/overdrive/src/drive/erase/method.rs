@@ -40,8 +40,8 @@ impl Own {
         self.can_format.then_some(Method::Format(self.commands))
     }
 
-    /// Returns the method that erases most. Erasing a key is the last one: only the maker can tell
-    /// whether all data was encrypted. Overwriting wears the flash of NVMe drives.
+    /// Returns the method that erases most. Erasing a key is the last one: it is enough only if the
+    /// drive has encrypted all data. Overwriting wears the flash of NVMe drives.
     fn best(&self) -> Option<Method> {
         use SanitizeAction::{Blocks, Key, Overwrite};
         match self.commands {
