@@ -140,8 +140,9 @@ pub(crate) const NIGHT: [Step; 20] = [
     },
     Step {
         what: "health and erasing of an NVMe drive and a SCSI disk, on another kernel",
-        arguments: "xtask guest --if-possible --timeout-seconds 600 --module nvme --nvme-mib 64 \
-                    --module sd_mod --module scsi_debug+dev_size_mb=64+lbpu=1+lbprz=1 --test overdrive:drive_guest \
+        arguments: "xtask guest --if-possible --timeout-seconds 900 --module nvme --nvme-mib 64 \
+                    --module sd_mod --module scsi_debug+dev_size_mb=64+lbpu=1+lbprz=1 \
+                    --module target_core_user --module tcm_loop --test overdrive:drive_guest \
                     -- --ignored --test-threads 1 --show-output",
     },
     Step {

@@ -263,6 +263,97 @@ fn a_drive_that_lies_about_itself_gets_a_verdict_of_its_figures() {
     }
 }
 
+#[test]
+fn a_drive_that_does_not_answer_has_a_partial_report_after_a_bounded_time() {
+    let smart = Smart::new();
+    let program = smart.0.path().join("smartctl");
+    write(&program, "#!/bin/sh\nexec /bin/sleep 60\n").expect("written");
+    set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("permitted");
+    let begun_ns = host::now_ns();
+    let output = smart.run(&["health", "/dev/null", "--json", "--timeout", "1"]);
+    assert!(host::now_ns() - begun_ns < 20_000_000_000);
+    assert_eq!(output.status.code(), Some(6));
+    let health: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!((&health["verdict"], &health["answered"]), (&"unknown".into(), &false.into()));
+    assert!(health["reasons"][0].as_str().is_some_and(|why| why.contains("within 1 s")));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("does not answer within 1 s"));
+    // Nothing of it is recorded.
+    assert!(!smart.0.path().join("overdrive").exists());
+}
+
+#[test]
+fn a_usb_bridge_that_hides_smart_is_named() {
+    let smart = Smart::new();
+    smart.prints(&serde_json::json!({ "smartctl": { "exit_status": 1, "messages": [
+        { "string": "/dev/sdb: Unknown USB bridge [0x152d:0x0583 (0x209)]" } ] } }));
+    let said = failure(&smart.run(&["health", "/dev/null"]), 1);
+    assert!(said.contains("its USB bridge hides SMART") && said.contains("0x152d"), "{said}");
+}
+
+#[cfg(feature = "history")]
+#[test]
+fn health_takes_little_longer_than_the_drives_answer() {
+    let smart = Smart::new();
+    let path = smart.0.path().join("overdrive/samples.sqlite3");
+    std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+    let mut samples = history::Samples::open(&path).expect("made");
+    let drive = history::DriveIdentity {
+        model: "Some NVMe".to_owned(),
+        serial: "S-1".to_owned(),
+        device: "/dev/elsewhere".to_owned(),
+    };
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now_s = now.expect("after 1970").as_secs() as i64;
+    // A day is a sample for two years.
+    for day in 0..730 {
+        let figures = history::DriveFigures {
+            worn_percent: Some(4),
+            host_written_bytes: Some((1000 - day) * 512_000),
+            ..Default::default()
+        };
+        let sample = history::DriveSample { at_s: now_s - day * 86_400, figures };
+        samples.record_drive(&drive, &sample).expect("written");
+    }
+    drop(samples);
+    smart.prints(&nvme(100, 2000, true));
+    // Least elapsed time and least time of a processor, in milliseconds.
+    let took = |program: &str, arguments: &str| {
+        let mut least = (f64::MAX, f64::MAX);
+        for _ in 0..7 {
+            let script =
+                format!("{program} {arguments} > {}/out && times", smart.0.path().display());
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", &script]).env("XDG_RUNTIME_DIR", smart.0.path());
+            command.env("XDG_STATE_HOME", smart.0.path()).env("PATH", smart.0.path());
+            let begun_ns = host::now_ns();
+            let output = command.output().expect("it runs");
+            let elapsed = (host::now_ns() - begun_ns) as f64 / 1e6;
+            let times = text(&output);
+            // The second line is that of the children: "0m0.010s 0m0.004s".
+            let words = times.lines().nth(1).expect("times").split_whitespace();
+            let processor: f64 = words
+                .map(|word| {
+                    let (minutes, seconds) = word.split_once('m').expect("minutes");
+                    let number = |text: &str| text.trim_end_matches('s').parse::<f64>();
+                    number(minutes).expect("minutes") * 60e3
+                        + number(seconds).expect("seconds") * 1e3
+                })
+                .sum();
+            least = (least.0.min(elapsed), least.1.min(processor));
+        }
+        least
+    };
+    let (answer, _) = took(&smart.0.path().join("smartctl").display().to_string(), "");
+    let (whole, processor) = took(env!("CARGO_BIN_EXE_overdrive"), "drive health /dev/null");
+    println!(
+        "drive health: {:.0} ms beyond the drive's answer of {answer:.0} ms, {processor:.0} ms of a \
+         processor (least of 7; history of 730 samples)",
+        whole - answer
+    );
+    // Other tests delay it; its work they do not change.
+    assert!(processor < 200.0, "{processor} ms of a processor");
+}
+
 #[cfg(feature = "history")]
 #[test]
 fn health_is_recorded_forecast_and_compared_with_the_past() {

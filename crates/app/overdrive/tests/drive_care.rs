@@ -100,8 +100,12 @@ impl Drop for Loop {
 }
 
 fn drive(home: &Path, arguments: &[&str]) -> Output {
+    overdrive(home, &[&["drive"], arguments].concat())
+}
+
+fn overdrive(home: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(OVERDRIVE);
-    command.arg("drive").args(arguments).stdin(Stdio::null());
+    command.args(arguments).stdin(Stdio::null());
     command.env("XDG_RUNTIME_DIR", home).env("XDG_STATE_HOME", home);
     command.output().expect("the command runs")
 }
@@ -200,9 +204,10 @@ fn a_device_that_is_mounted_anywhere_is_refused() {
         return;
     }
     let disk = Loop::new(8);
-    sh(&format!("mkfs.ext4 -q {}", disk.device));
+    // The kernel must not write to it later by itself.
+    sh(&format!("mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 {}", disk.device));
     let directory = disk.directory("mounted");
-    sh(&format!("mount {} {}", disk.device, directory.display()));
+    sh(&format!("mount -o commit=600 {} {}; sync", disk.device, directory.display()));
     let link = disk.place.path().join("link");
     std::os::unix::fs::symlink(&disk.device, &link).expect("room");
     disk.is_refused(&disk.device, "is mounted at");
@@ -334,11 +339,17 @@ fn files_unknown_names_and_read_only_devices_are_refused() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains(words), "{said}");
     }
+    // A name without a slash is one of /dev, also if a file here has it.
+    let mut here = Command::new(OVERDRIVE);
+    here.args(["drive", "erase", "disk.img", "--dry-run"]).current_dir(home);
+    let said = here.output().expect("it runs").stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("is a file, not a drive"), "{said}");
     for method in ["sanitize", "format"] {
         let disk = Loop::new(4);
         let output = drive(home, &["erase", &disk.device, "--method", method, "--dry-run"]);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains("of NVMe"), "{said}");
+        assert!(output.status.code() == Some(2) && said.contains("does not report"), "{said}");
     }
 }
 
@@ -374,6 +385,15 @@ fn a_part_of_a_drive_is_left_unused() {
     );
     let again = named(&["--set", "10", "--confirm", disk.name()]);
     assert!(String::from_utf8_lossy(&again.stderr).contains("has an unused partition"));
+    let word = format!("sfdisk --delete {} 2", disk.device);
+    assert!(String::from_utf8_lossy(&again.stderr).contains(&word), "{word}");
+    // The same command makes room for another size.
+    sh(&word);
+    let more = named(&["--set", "5", "--confirm", disk.name()]);
+    let said = String::from_utf8_lossy(&more.stderr);
+    assert!(more.status.success(), "{said}");
+    assert!(said.contains("effect"), "it is shown before: {said}");
+    assert!(!String::from_utf8_lossy(&more.stdout).contains("effect"), "once");
     // Data of a partition stays; a full table is refused.
     let full = Loop::new(64);
     sh(&format!("printf 'label: gpt\\nsize=60MiB\\n' | sfdisk -q {}", full.device));
@@ -395,4 +415,78 @@ fn a_part_of_a_drive_is_left_unused() {
     );
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("and no partitions"));
+}
+
+/// A volume that is detached at the end, also of a test that fails.
+struct Attached<'a> {
+    home: &'a Path,
+    name: String,
+    directory: PathBuf,
+}
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.directory).output();
+        overdrive(self.home, &["detach", &self.name, "--force"]);
+    }
+}
+
+#[test]
+fn the_members_of_a_pool_are_trimmed_through_its_volume_only() {
+    if !can_run() || !Path::new("/dev/fuse").exists() {
+        return;
+    }
+    let members = [Loop::new(48), Loop::new(48)];
+    let home = members[0].place.path();
+    let [one, two] = [&members[0].device, &members[1].device];
+    let made = overdrive(home, &["pool", "create", one, two, "--overwrite"]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let name = format!("trim-{}", std::process::id());
+    let directory = members[0].directory("mounted");
+    let volume = Attached { home, name: name.clone(), directory };
+    let pool = format!("pool:{one},{two}");
+    let attached = overdrive(home, &["attach", &pool, "--name", &name, "--memory", "8M"]);
+    assert!(attached.status.success(), "{}", String::from_utf8_lossy(&attached.stderr));
+    let unused = drive(home, &["trim", &name]);
+    assert_eq!(unused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&unused.stderr).contains("is mounted here"));
+    let place = volume.directory.display();
+    sh(&format!(
+        "mkfs.ext4 -q -E nodiscard /dev/overdrive/{name}; mount /dev/overdrive/{name} {place}
+         dd if=/dev/urandom of={place}/file bs=1M count=40 status=none; sync; rm {place}/file; sync"
+    ));
+    let allocated = || -> Vec<u64> {
+        use std::os::unix::fs::MetadataExt;
+        let blocks = |member: &Loop| fs::metadata(&member.image).expect("ours").blocks() * 512;
+        members.iter().map(blocks).collect()
+    };
+    let before = allocated();
+    let dry = drive(home, &["trim", &name, "--dry-run", "--json"]);
+    let dry: Value = serde_json::from_slice(&dry.stdout).expect("one object");
+    assert_eq!(dry["places"][0]["trimmed_bytes"], Value::Null);
+    let trimmed = drive(home, &["trim", &name, "--json"]);
+    let object: Value = serde_json::from_slice(&trimmed.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&trimmed.stderr)));
+    assert!(object["places"][0]["trimmed_bytes"].as_u64() > Some(40 << 20), "{object}");
+    let after = allocated();
+    for (number, member) in members.iter().enumerate() {
+        let found = &object["members"][number];
+        assert_eq!(found["name"], member.device.as_str());
+        assert!(found["discards"].as_u64() > Some(0), "{object}");
+        // The loop device makes holes in its file: the discards have arrived.
+        assert!(after[number] + (10 << 20) < before[number], "{before:?} {after:?}");
+        // Only the pool can determine the free blocks of its members.
+        let refused = drive(home, &["trim", &member.device]);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(5) && said.contains("above it"), "{said}");
+        let whole = ["trim", &member.device, "--whole", "--confirm", member.name()];
+        assert_eq!(drive(home, &whole).status.code(), Some(5));
+    }
+    drop(volume);
+    // Members of a pool that nothing serves.
+    let contents = members[0].contents();
+    let whole = drive(home, &["trim", one, "--whole", "--confirm", members[0].name()]);
+    let said = String::from_utf8_lossy(&whole.stderr);
+    assert!(!whole.status.success() && said.contains("a member of a pool of Overdrive"), "{said}");
+    assert!(members[0].contents() == contents, "it has changed");
 }

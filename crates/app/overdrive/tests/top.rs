@@ -30,7 +30,11 @@ struct Served(Child);
 
 impl Served {
     fn start(home: &Path, name: &str) -> Served {
-        let arguments = ["serve", "ram:16M", "--name", name, "--memory", "4M", "-q"];
+        Served::start_on(home, name, "ram:16M")
+    }
+
+    fn start_on(home: &Path, name: &str, backing: &str) -> Served {
+        let arguments = ["serve", backing, "--name", name, "--memory", "4M", "-q"];
         let mut command = command(home, OVERDRIVE, &arguments);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
@@ -229,6 +233,43 @@ fn it_follows_keys_sizes_and_daemons_and_restores_the_terminal() {
 }
 
 #[test]
+fn a_volume_is_shown_through_an_upgrade() {
+    let home = tempfile::tempdir().expect("a directory");
+    let image = home.path().join("db.img");
+    File::create(&image).and_then(|file| file.set_len(16 << 20)).expect("room");
+    let served = Served::start_on(home.path(), "db", "db.img");
+    let mut screen = Screen::start(home.path(), &["--interval", "0.1"]);
+    screen.wait_for_state("db", "serving");
+    for _ in 0..2 {
+        let upgraded = command(home.path(), OVERDRIVE, &["upgrade"]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&upgraded.stderr);
+        assert!(upgraded.status.success(), "{said}");
+        screen.wait_for_state("db", "serving");
+    }
+    // It is still followed afterwards.
+    drop(served);
+    screen.wait_for_state("db", "ended");
+    screen.press("q");
+    assert!(screen.end().success());
+}
+
+#[test]
+fn a_terminal_of_any_size_is_survived() {
+    let home = tempfile::tempdir().expect("a directory");
+    let _db = Served::start(home.path(), "db");
+    let mut screen = Screen::start(home.path(), &["--interval", "0.1"]);
+    screen.wait_for_state("db", "serving");
+    for (columns, rows) in [(1, 1), (3, 2), (20, 5), (40, 3), (0, 0), (300, 100), (100, 30)] {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&screen.ours, size).expect("ours");
+        screen.press("?s?");
+    }
+    screen.wait_for("TIME-SAVED");
+    screen.press("q");
+    assert!(screen.end().success());
+}
+
+#[test]
 fn ctrl_c_and_signals_restore_the_terminal_too() {
     let home = tempfile::tempdir().expect("a directory");
     let mut screen = Screen::start(home.path(), &[]);
@@ -272,4 +313,35 @@ fn other_programs_get_text_and_objects() {
             (&"db".into(), &true.into())
         );
     }
+}
+
+#[test]
+fn output_without_a_terminal_shows_a_daemon_that_dies_and_none() {
+    let home = tempfile::tempdir().expect("a directory");
+    let db = Served::start(home.path(), "db");
+    let mut top = command(home.path(), OVERDRIVE, &["top", "--interval", "0.1"]);
+    top.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
+    let mut child = top.spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut wait_for = |words: &str| {
+        let found = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(words)));
+        assert!(found.is_some(), "{words}");
+    };
+    wait_for("serving");
+    drop(db);
+    wait_for("ended");
+    wait_for("db: Its daemon");
+    drop(lines);
+    assert!(child.wait().expect("it ends").success());
+    // Without a daemon there is a heading, and one message.
+    let empty = tempfile::tempdir().expect("a directory");
+    let mut top = command(empty.path(), OVERDRIVE, &["top", "--interval", "0.1"]);
+    top.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
+    let mut child = top.spawn().expect("it starts");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let heads = lines.take(6).map(|line| line.expect("text"));
+    assert!(heads.filter(|line| line.starts_with("VOLUME")).count() >= 3);
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.matches("no daemon of this user serves a volume").count(), 1, "{said}");
 }

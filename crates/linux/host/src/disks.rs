@@ -53,6 +53,8 @@ pub enum Interface {
     Ata,
     /// SCSI and SAS.
     Scsi,
+    /// USB: a bridge that may not pass commands on, or in another sense.
+    Usb,
     /// Others: loop devices, virtual disks.
     Other,
 }
@@ -76,6 +78,7 @@ pub fn drive_identity(roots: &Roots, name: &str) -> DriveIdentity {
     let vendor = word(&path, "device/vendor");
     let interface = match () {
         () if name.starts_with("nvme") => Interface::Nvme,
+        () if is_usb(&path) => Interface::Usb,
         () if vendor == "ATA" => Interface::Ata,
         () if name.starts_with("sd") => Interface::Scsi,
         () => Interface::Other,
@@ -88,6 +91,14 @@ pub fn drive_identity(roots: &Roots, name: &str) -> DriveIdentity {
         serial: serial.or_else(|| unit_serial(&path)).unwrap_or_default(),
         discard_bytes: number(&path, "queue/discard_max_bytes"),
     }
+}
+
+/// Whether a device is connected by USB: its directory is in that of a USB bus.
+fn is_usb(path: &Path) -> bool {
+    let found = path.canonicalize().unwrap_or_default();
+    let is_bus =
+        |name: &str| name.strip_prefix("usb").is_some_and(|bus| bus.parse::<u32>().is_ok());
+    found.iter().any(|part| part.to_str().is_some_and(is_bus))
 }
 
 /// Returns the serial number of a SCSI device, from its page 0x80.
@@ -212,8 +223,11 @@ mod tests {
                 ("sys/block/sdb/device/vpd_pg80", "\0"),
                 ("sys/block/nvme0n1/device/serial", "S2   \n"),
                 ("sys/block/vda/serial", "S3\n"),
+                ("sys/devices/pci0/usb2/2-1/block/sdc/device/vendor", "ATA\n"),
             ],
         );
+        let target = place.path().join("sys/devices/pci0/usb2/2-1/block/sdc");
+        std::os::unix::fs::symlink(target, place.path().join("sys/block/sdc")).expect("made");
         let roots = Roots { sys: place.path().join("sys"), proc: place.path().join("proc") };
         let of = |name| {
             let found = drive_identity(&roots, name);
@@ -222,6 +236,7 @@ mod tests {
         assert_eq!(of("sda"), (Interface::Ata, "S1".to_owned(), 4096));
         assert_eq!(of("sdb"), (Interface::Scsi, String::new(), 0));
         assert_eq!(of("nvme0n1"), (Interface::Nvme, "S2".to_owned(), 0));
+        assert_eq!(of("sdc"), (Interface::Usb, String::new(), 0));
         assert_eq!(of("vda"), (Interface::Other, "S3".to_owned(), 0));
         assert_eq!(of("loop0"), (Interface::Other, String::new(), 0));
     }

@@ -11,7 +11,8 @@
 //! - [`device_users`], [`Finding`]: users of a file or device, below it and above it.
 //! - [`Erasable`]: a whole device that is not in use; [`discard`], [`zero`], [`trim_mounted`].
 //! - [`LoopDevice`]: a file as a block device; [`NbdDevice`]: a device of the kernel's NBD client.
-//! - [`disks`]: the machine's block devices; [`smartctl`], [`nvme`]: their health.
+//! - [`disks`]: the machine's block devices; [`smartctl`], [`nvme`]: their health; [`nvme`],
+//!   [`scsi`]: erasing by their own commands.
 //! - [`lock_process`]: keeps the process's memory in RAM.
 //! - [`RealTime`]: a priority above all ordinary threads.
 //! - [`HugeAllocator`]: the system's allocator, with huge pages for large allocations.
@@ -28,6 +29,7 @@ mod clock;
 mod discard;
 pub mod disks;
 mod erasable;
+mod erasing;
 mod file;
 mod file_extents;
 mod groups;
@@ -53,6 +55,7 @@ mod real_time;
 mod refusal;
 mod resident;
 mod retransmission;
+pub mod scsi;
 pub mod shrink_guard;
 mod signals;
 mod signatures;
@@ -72,6 +75,7 @@ pub use claimed::ClaimedDevice;
 pub use clock::{Patience, now_ns};
 pub use discard::{discard, trim_mounted, zero};
 pub use erasable::Erasable;
+pub use erasing::{Erasing, erasing};
 pub use file::{FileVolume, Lock, OpenOptions};
 pub use file_extents::{FileExtent, file_extents};
 pub use groups::{Generation, Group, own_groups, own_groups_in};

@@ -74,7 +74,7 @@ pub fn forecast(samples: &[Past]) -> Result<Forecast, Unknown> {
         return Err(Unknown::NoWear);
     };
     let last_s = samples.last().map_or(0, |last| last.at_s);
-    let day = |sample: &Past| (sample.at_s - last_s) as f64 / DAY_S;
+    let day = |sample: &Past| sample.at_s.saturating_sub(last_s) as f64 / DAY_S;
     let used: Vec<&Past> = samples.iter().filter(|it| day(it) >= -DAYS_USED).collect();
     let by = |value: fn(&Past) -> Option<i64>| -> Vec<(f64, f64)> {
         used.iter().filter_map(|it| Some((day(it), value(it)? as f64))).collect()

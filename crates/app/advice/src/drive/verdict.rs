@@ -140,7 +140,7 @@ fn spare(report: &Report) -> Option<(Level, String)> {
 /// Returns the growth of a count since the oldest earlier report of the last 30 days.
 fn grown(now: u64, past: &[Past], value: fn(&Past) -> Option<i64>) -> Option<u64> {
     let last_s = past.last()?.at_s;
-    let is_recent = |it: &&Past| it.at_s >= last_s - 30 * 86_400;
+    let is_recent = |it: &&Past| it.at_s >= last_s.saturating_sub(30 * 86_400);
     let before = past.iter().filter(is_recent).find_map(value)?;
     Some(now.saturating_sub(u64::try_from(before).ok()?))
 }
@@ -207,11 +207,28 @@ fn wear(report: &Report, forecast: &Result<Forecast, Unknown>) -> Option<(Level,
 
 /// Counters never go back, unless the drive's firmware resets them.
 fn backwards(report: &Report, past: &[Past]) -> Option<(Level, String)> {
-    let most = past.iter().filter_map(|past| past.host_written_bytes).max()?;
-    let now = i64::try_from(report.host_written_bytes?).ok()?;
-    let words = "its counters have gone back since earlier reports: they were reset, or another \
-                 drive reports the same serial number; do not trust them";
-    (now < most).then(|| (Level::Watch, words.to_owned()))
+    type Counter = (&'static str, Option<u64>, fn(&Past) -> Option<i64>);
+    let counters: [Counter; 4] = [
+        ("written bytes", report.host_written_bytes, |past| past.host_written_bytes),
+        ("media errors", report.media_errors, |past| past.media_errors),
+        ("replaced blocks", report.reallocated, |past| past.reallocated),
+        // Some round it up or down.
+        ("wear", report.worn_percent.map(|worn| worn + 1), |past| past.worn_percent),
+    ];
+    let has_gone_back = |(_, now, value): &Counter| {
+        let most = past.iter().filter_map(value).max();
+        most.zip(*now).is_some_and(|(most, now)| u64::try_from(most).is_ok_and(|most| now < most))
+    };
+    let names: Vec<&str> =
+        counters.iter().filter(|counter| has_gone_back(counter)).map(|(name, ..)| *name).collect();
+    let words = || {
+        format!(
+            "its counters have gone back since earlier reports ({}): they were reset, or another \
+             drive reports the same serial number; do not trust them",
+            names.join(", ")
+        )
+    };
+    (!names.is_empty()).then(|| (Level::Watch, words()))
 }
 
 fn good(report: &Report) -> String {
@@ -313,6 +330,22 @@ mod tests {
         let verdict = judge(&healthy(), &[past(0, 1 << 41, 0)]);
         assert_eq!(verdict.level, Level::Watch);
         assert!(verdict.reasons[0].contains("have gone back"), "{verdict:?}");
+        assert!(verdict.reasons[0].contains("(written bytes)"), "{verdict:?}");
+        let past = Past {
+            worn_percent: Some(14),
+            media_errors: Some(3),
+            reallocated: Some(9),
+            ..Past::default()
+        };
+        let report = Report { reallocated: Some(8), ..healthy() };
+        let verdict = judge(&report, &[past]);
+        let words = verdict.reasons.join(" ");
+        assert!(words.contains("(media errors, replaced blocks, wear)"), "{words}");
+        let rounded = Past { worn_percent: Some(13), ..Past::default() };
+        assert_eq!(judge(&healthy(), &[rounded]).level, Level::Good);
+        // A file of another program.
+        let nonsense = Past { media_errors: Some(i64::MIN), at_s: i64::MAX, ..Past::default() };
+        assert_eq!(judge(&healthy(), &[nonsense, nonsense]).level, Level::Good);
     }
 
     #[test]

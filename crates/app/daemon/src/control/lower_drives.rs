@@ -2,7 +2,7 @@
 
 use super::client::{Daemon, call_roll};
 use super::statistics::Statistics;
-use super::words::Row;
+use super::words::{Ask, Row};
 use crate::runtime::runtime_directory;
 use block::Spec;
 use stack::{Exit, Failure, Plan, below_limits, target};
@@ -90,6 +90,15 @@ impl Served {
     /// The daemon does not answer.
     pub fn stats(&mut self) -> Result<Statistics, Failure> {
         self.daemon.statistics(&self.row.name)
+    }
+
+    /// Flushes it, so that its discards reach the members.
+    ///
+    /// # Errors
+    /// The daemon does not answer, or the flush fails.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        let ask = Ask::Flush { volume: self.row.name.clone() };
+        self.daemon.ask(&ask).map(drop)
     }
 }
 

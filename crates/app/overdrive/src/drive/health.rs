@@ -1,13 +1,15 @@
 //! `overdrive drive health`: a drive's own report.
 
-use super::report::{INDENT, VERDICTS, as_json, as_text, examine};
+use super::report::{Health, INDENT, VERDICTS, as_json, as_text, examine};
 use super::{members, modelled};
 use crate::terminal;
 use daemon::control::lower_drives::{self, LowerDrives};
+use host::smartctl;
 use stack::{Exit, Failure};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Show a drive's health: a verdict with its reasons, a forecast of its wear, and its figures.
 ///
@@ -29,6 +31,16 @@ pub(super) struct Options {
     /// Do not record a sample.
     #[arg(long)]
     no_history: bool,
+    /// Longest time to wait for a drive's answer, in seconds. A disk at rest takes up to 20.
+    #[arg(long, value_name = "SECONDS", default_value_t = smartctl::TIME_MAX.as_secs(),
+          value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: u64,
+}
+
+impl Options {
+    fn examine(&self, device: &Path) -> Result<Health, Failure> {
+        examine(device, !self.no_history, Duration::from_secs(self.timeout))
+    }
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -36,15 +48,18 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         LowerDrives::Device(path) => path,
         LowerDrives::Model(served) => return modelled::run(served, options.json),
         LowerDrives::Members(served, paths) => {
-            return members::run(served, paths, options.json, !options.no_history);
+            return members::run(served, paths, options.json, &|path| options.examine(path));
         }
     };
-    let health = examine(&device, !options.no_history)?;
+    let health = options.examine(&device)?;
     let place = device.display().to_string();
     if options.json {
         daemon::say!("{}", as_json(&place, &health));
     } else {
         terminal::print_text(&as_text(&place, &health), INDENT, &VERDICTS);
+    }
+    if let Some(late) = health.late {
+        return Err(late);
     }
     Ok(if health.fails() { ExitCode::from(Exit::Negative as u8) } else { ExitCode::SUCCESS })
 }

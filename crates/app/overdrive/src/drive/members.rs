@@ -1,13 +1,13 @@
 //! The health of the members of a pool or a stripe that is served.
 
-use super::report::{Health, INDENT, VERDICTS, as_json, as_text, examine};
+use super::report::{Health, INDENT, VERDICTS, as_json, as_text};
 use crate::terminal;
 use block::printable;
 use daemon::control::lower_drives::Served;
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// A member, and its health.
@@ -30,13 +30,17 @@ enum Known {
 }
 
 impl Member {
-    fn of(path: Option<PathBuf>, state: Option<&str>, records: bool) -> Member {
+    fn of(
+        path: Option<PathBuf>,
+        state: Option<&str>,
+        examine: &dyn Fn(&Path) -> Result<Health, Failure>,
+    ) -> Member {
         let name = path.as_ref().map_or("missing".into(), |path| path.display().to_string());
         let health = match &path {
             None => Known::Missing,
             Some(path) => match std::fs::metadata(path).map(|found| found.is_file()) {
                 Ok(true) => Known::Image,
-                Ok(false) => examine(path, records)
+                Ok(false) => examine(path)
                     .map_or_else(Known::Refused, |health| Known::Report(Box::new(health))),
                 Err(error) => {
                     let message =
@@ -101,14 +105,14 @@ pub(super) fn run(
     mut served: Served,
     paths: Vec<Option<PathBuf>>,
     as_object: bool,
-    records: bool,
+    examine: &dyn Fn(&Path) -> Result<Health, Failure>,
 ) -> Result<ExitCode, Failure> {
     let stats = served.stats()?;
     let members = paths.into_iter().enumerate();
     let members: Vec<Member> = members
         .map(|(index, path)| {
             let state = stats.members.get(index).map(|member| member.state.as_str());
-            Member::of(path, state, records)
+            Member::of(path, state, examine)
         })
         .collect();
     if as_object {
@@ -127,6 +131,7 @@ pub(super) fn run(
     }
     let refused = members.iter().find_map(|member| match &member.health {
         Known::Refused(failure) => Some(failure.exit),
+        Known::Report(health) => health.late.as_ref().map(|late| late.exit),
         _ => None,
     });
     let failing = members.iter().any(Member::fails).then_some(Exit::Negative);
@@ -165,9 +170,10 @@ mod tests {
 
     #[test]
     fn a_member_that_is_not_there_is_no_image() {
-        let gone = Member::of(Some("/no/such/disk".into()), None, false);
+        let examine = |_: &Path| panic!("it is not asked");
+        let gone = Member::of(Some("/no/such/disk".into()), None, &examine);
         assert!(matches!(&gone.health, Known::Refused(failure) if failure.exit == Exit::Io));
-        let image = Member::of(Some("/etc/passwd".into()), None, false);
+        let image = Member::of(Some("/etc/passwd".into()), None, &examine);
         assert!(image.why().is_some_and(|why| why.contains("is not a device")));
     }
 }

@@ -25,6 +25,9 @@ use std::process::ExitCode;
 /// Examples:
 ///   overdrive drive list
 ///   overdrive drive health sda
+///   overdrive drive trim /mnt/data
+///   overdrive drive overprovision sda
+///   overdrive drive erase sda --dry-run
 ///   overdrive drive models --output name,capacity,nand,year
 ///   overdrive drive models samsung-840-evo-250 --age
 ///   overdrive drive models --check mine.toml

@@ -6,25 +6,45 @@ use crate::tools;
 use advice::drive::{Forecast, Level, Unknown, Verdict, judge, meaning};
 use block::{Size, printable};
 use drives::Attribute;
+use host::disks::{Roots, drive_identity};
 use host::nvme;
-use host::smartctl::{self, Line, Nothing, Report};
+use host::smartctl::{self, Line, Nothing, Report, is_hidden_by_usb};
 use report::terminal::Look;
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::fmt::Write;
 use std::path::Path;
+use std::time::Duration;
 
 /// A drive's report, and the verdict on it.
 pub(super) struct Health {
     pub(super) report: Report,
     pub(super) verdict: Verdict,
+    /// The drive has not answered: the report has its model and serial number only.
+    pub(super) late: Option<Failure>,
 }
 
 impl Health {
     /// Judges a report without a past.
     pub(super) fn of(report: Report) -> Health {
         let verdict = judge(&report, &[]);
-        Health { report, verdict }
+        Health { report, verdict, late: None }
+    }
+
+    /// Returns a report of a drive that does not answer: the system's model and serial number.
+    fn of_silent(device: &Path, time: Duration) -> Health {
+        let node = device.canonicalize().unwrap_or_else(|_| device.to_owned());
+        let name = node.file_name().unwrap_or_default().to_string_lossy();
+        let identity = drive_identity(&Roots::default(), &name);
+        let report = Report { model: identity.model, serial: identity.serial, ..Report::default() };
+        let mut verdict = judge(&report, &[]);
+        let seconds = time.as_secs_f64();
+        verdict.reasons = vec![format!(
+            "it has not answered within {seconds} s; check its cable and power, and the kernel's \
+             messages (dmesg)"
+        )];
+        let late = Some(refused(device, Nothing::Late(time)));
+        Health { report, verdict, late }
     }
 
     /// Whether the drive is failing.
@@ -33,37 +53,40 @@ impl Health {
     }
 }
 
-/// Queries a drive, records its report, and judges it by the recorded ones. `records`: the report
-/// is recorded.
-pub(super) fn examine(device: &Path, records: bool) -> Result<Health, Failure> {
-    let report = ask(device)?;
+/// Queries a drive for at most this time, records its report, and judges it by the recorded ones.
+/// `records`: the report is recorded.
+pub(super) fn examine(device: &Path, records: bool, time: Duration) -> Result<Health, Failure> {
+    let report = match ask(device, time) {
+        Err(Nothing::Late(_)) => return Ok(Health::of_silent(device, time)),
+        answer => answer.map_err(|nothing| refused(device, nothing))?,
+    };
     let past = past::of(device, &report, records);
     let verdict = judge(&report, &past);
-    Ok(Health { report, verdict })
+    Ok(Health { report, verdict, late: None })
 }
 
 /// Queries a drive.
-pub(super) fn ask(device: &Path) -> Result<Report, Failure> {
+fn ask(device: &Path, time: Duration) -> Result<Report, Nothing> {
     if nvme::is_nvme(device) {
-        match nvme::ask(device) {
+        match nvme::ask_within(device, time) {
             // Another way for a drive that takes no commands in this one.
             Err(Nothing::None(_)) => {}
-            answer => return answer.map_err(|nothing| refused(device, nothing)),
+            answer => return answer,
         }
     }
-    let place = device.display();
-    let Some(program) = tools::find("smartctl") else {
-        let install = tools::install(&["smartmontools"]);
-        let message =
-            format!("{place}: smartctl, which reads SMART, is not installed; run '{install}'");
-        return Err(Failure::new(Exit::Negative, message));
-    };
-    smartctl::ask(&program, device).map_err(|nothing| refused(device, nothing))
+    let program = tools::find("smartctl").ok_or(Nothing::Unstarted(String::new()))?;
+    smartctl::ask_within(&program, device, time)
 }
 
 fn refused(device: &Path, nothing: Nothing) -> Failure {
     let place = device.display();
     match nothing {
+        Nothing::Unstarted(words) if words.is_empty() => {
+            let install = tools::install(&["smartmontools"]);
+            let message =
+                format!("{place}: smartctl, which reads SMART, is not installed; run '{install}'");
+            Failure::new(Exit::Negative, message)
+        }
         Nothing::Unstarted(words) => {
             let message = format!("{place}: smartctl did not start ({words}); reinstall it");
             Failure::new(Exit::Io, message)
@@ -72,7 +95,7 @@ fn refused(device: &Path, nothing: Nothing) -> Failure {
             let message = format!(
                 "{place}: does not answer within {} s; check its cable and power, and the \
                  kernel's messages (dmesg)",
-                time.as_secs()
+                time.as_secs_f64()
             );
             Failure::new(Exit::Io, message)
         }
@@ -90,6 +113,13 @@ fn refused(device: &Path, nothing: Nothing) -> Failure {
             let message =
                 format!("{place}: smartctl could not open it ({words}); check the device");
             Failure::new(Exit::Io, message)
+        }
+        Nothing::None(words) if is_hidden_by_usb(&words) => {
+            let message = format!(
+                "{place}: its USB bridge hides SMART (smartctl: {words}); connect the drive \
+                 without it, or look for the bridge's option -d in smartctl(8)"
+            );
+            Failure::new(Exit::Negative, message)
         }
         Nothing::None(words) => {
             let said = if words.is_empty() { "nothing" } else { &words };
@@ -175,11 +205,12 @@ fn missing(unknown: &Unknown) -> String {
 }
 
 pub(super) fn as_json(place: &str, health: &Health) -> Value {
-    let Health { report, verdict } = health;
+    let Health { report, verdict, .. } = health;
     let attributes: Vec<Value> = report.attributes.iter().map(line_json).collect();
     json!({
         "schema": "overdrive.drive.health/1",
         "device": place,
+        "answered": health.late.is_none(),
         "model": report.model,
         "firmware": report.firmware,
         "serial": report.serial,
@@ -223,7 +254,7 @@ pub(super) const VERDICTS: [(&str, Look); 5] = [
 pub(super) const INDENT: usize = 21;
 
 pub(super) fn as_text(place: &str, health: &Health) -> String {
-    let Health { report, verdict } = health;
+    let Health { report, verdict, .. } = health;
     let mut text = String::new();
     let known = |value: Option<String>| value.unwrap_or_else(|| "not reported".to_owned());
     let size = |bytes: Option<u64>| known(bytes.map(|bytes| Size(bytes).to_string()));

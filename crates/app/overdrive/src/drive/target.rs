@@ -1,7 +1,7 @@
 //! A whole device that a command will change: claimed, described, and confirmed by its user.
 
-use host::Erasable;
-use host::disks::{DriveIdentity, Roots, drive_identity};
+use host::disks::{DriveIdentity, Interface, Roots, drive_identity};
+use host::{Erasable, Erasing, OpenError, OpenErrorKind, erasing};
 use stack::{Exit, Failure};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,8 @@ impl Target {
     /// It is no whole device, or it is in use.
     pub(super) fn claim(name: &Path) -> Result<Target, Failure> {
         let path = path_of(name);
-        let claim = Erasable::claim(&path).map_err(Failure::from)?;
+        check_idle(&path)?;
+        let claim = Erasable::claim(&path).map_err(|error| refused(name, &path, error))?;
         let Some(node) = claim.node() else {
             let message = format!("{}: was removed", path.display());
             return Err(Failure::new(Exit::Io, message));
@@ -78,6 +79,65 @@ impl Target {
         let message =
             format!("{node}: '{typed}' is not its {kind}, which is {word}; nothing was changed");
         Err(Failure::new(Exit::Usage, message))
+    }
+}
+
+/// Refuses a drive that is erasing itself: the kernel would wait minutes for each read of it.
+fn check_idle(path: &Path) -> Result<(), Failure> {
+    let node = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let kernel_name = node.file_name().unwrap_or_default().to_string_lossy();
+    let interface = drive_identity(&Roots::default(), &kernel_name).interface;
+    // Bridges of USB may not pass the question on in the same sense.
+    if !matches!(interface, Interface::Nvme | Interface::Scsi) {
+        return Ok(());
+    }
+    let name = path.display();
+    match erasing(path) {
+        Some(Erasing::Running(share)) => {
+            let share = share.map_or(String::new(), |share| format!(", {:.0} %", share * 100.0));
+            let message = format!(
+                "{name}: is erasing itself at present{share}, and cannot be read until the end; \
+                 wait for it"
+            );
+            Err(Failure::new(Exit::Busy, message))
+        }
+        Some(Erasing::Failed) => {
+            let message = format!(
+                "{name}: an earlier erasure was not completed, and it cannot be read; repeat that \
+                 with sg_format or sg_sanitize (SCSI, of sg3-utils), or nvme sanitize (NVMe, of \
+                 nvme-cli)"
+            );
+            Err(Failure::new(Exit::Io, message))
+        }
+        Some(Erasing::No) | None => Ok(()),
+    }
+}
+
+/// Returns the refusal of a device, in the words of a command that changes all of it. `file`: the
+/// name as the user has typed it.
+fn refused(file: &Path, path: &Path, error: OpenError) -> Failure {
+    let name = path.display();
+    match error.kind {
+        OpenErrorKind::Permission => {
+            let message = format!("{name}: only root may change all of it; run this with sudo");
+            Failure::new(Exit::Permission, message)
+        }
+        OpenErrorKind::NotFound if file.is_file() => {
+            let message = format!(
+                "{0}: is a file, not a drive; as a device it gets a name by: losetup --find --show \
+                 {0}",
+                file.display()
+            );
+            Failure::new(Exit::Usage, message)
+        }
+        OpenErrorKind::ReadOnly => {
+            let message = format!(
+                "{name}: is read-only: a switch of the drive, or the kernel's setting \
+                 (blockdev --getro {name}); nothing was changed"
+            );
+            Failure::new(Exit::Permission, message)
+        }
+        _ => Failure::from(error),
     }
 }
 

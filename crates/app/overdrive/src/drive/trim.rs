@@ -4,8 +4,8 @@ use super::target::{Target, path_of};
 use crate::progress::Stages;
 use crate::volumes::{self, Named};
 use block::Size;
-use daemon::control::lower_drives;
-use host::{discard, trim_mounted};
+use daemon::control::lower_drives::{self, LowerDrives, Served};
+use host::{Patience, discard, trim_mounted};
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::os::unix::fs::MetadataExt;
@@ -42,6 +42,9 @@ pub(super) struct Options {
 
 /// Bytes of one request.
 const PIECE_BYTES: u64 = 1 << 30;
+/// Time between two readings of the members' counters, and the maximum number of readings.
+const LOOK_MS: u64 = 100;
+const LOOKS_MAX: u32 = 50;
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.whole {
@@ -60,7 +63,10 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let members = match options.dry_run {
         true => Vec::new(),
-        false => grown(members_before, volume.map(members).unwrap_or_default()),
+        false => {
+            let after = volume.map_or(Ok(Vec::new()), members_after_flush)?;
+            grown(members_before, after)
+        }
     };
     print(options, &done, &members);
     let failure = done.into_iter().find_map(|(_, trimmed)| trimmed.err());
@@ -74,7 +80,9 @@ fn places(target: &Path) -> Result<Vec<String>, Failure> {
     let is_device = host::device_number(&path).is_some();
     let found = match std::fs::metadata(target) {
         Ok(found) if found.is_dir() && text.contains('/') => vec![text.clone()],
-        _ if is_device => volumes::mount_points_at(&path.canonicalize().unwrap_or(path)),
+        _ if is_device => {
+            volumes::mount_points_at(&path.canonicalize().unwrap_or_else(|_| path.clone()))
+        }
         _ => match volumes::find_device(&text)? {
             Named::Served(served) if served.row.device.is_empty() => {
                 let message = format!(
@@ -100,6 +108,14 @@ fn places(target: &Path) -> Result<Vec<String>, Failure> {
         }
     }
     if places.is_empty() {
+        let users = host::device_number(&path).map(|number| host::device_users(number, &path));
+        if let Some(user) = users.iter().flatten().next() {
+            let message = format!(
+                "{text}: {user}; only its user can determine which of its blocks are free: trim the \
+                 volume or the file system above it"
+            );
+            return Err(Failure::new(Exit::Busy, message));
+        }
         let message = format!(
             "{text}: no file system on it is mounted here; mount it, or discard all of an unused \
              drive with --whole, which loses its data"
@@ -129,11 +145,33 @@ fn trim(place: &str) -> Result<u64, Failure> {
 
 /// Returns the members of a served pool, with the discards that each has received.
 fn members(volume: &str) -> Vec<(String, u64)> {
-    let Ok(lower_drives::LowerDrives::Members(mut served, paths)) =
-        lower_drives::find(Path::new(volume))
-    else {
-        return Vec::new();
-    };
+    members_of(volume).map_or(Vec::new(), |(mut served, paths)| counts(&mut served, &paths))
+}
+
+/// Returns the same after a trim. Discards reach the members after a flush, and a while later.
+fn members_after_flush(volume: &str) -> Result<Vec<(String, u64)>, Failure> {
+    let Some((mut served, paths)) = members_of(volume) else { return Ok(Vec::new()) };
+    served.flush()?;
+    let mut last = counts(&mut served, &paths);
+    for _ in 0..LOOKS_MAX {
+        Patience::new(LOOK_MS).wait();
+        let next = counts(&mut served, &paths);
+        if next == last {
+            break;
+        }
+        last = next;
+    }
+    Ok(last)
+}
+
+fn members_of(volume: &str) -> Option<(Served, Vec<Option<PathBuf>>)> {
+    match lower_drives::find(Path::new(volume)) {
+        Ok(LowerDrives::Members(served, paths)) => Some((served, paths)),
+        _ => None,
+    }
+}
+
+fn counts(served: &mut Served, paths: &[Option<PathBuf>]) -> Vec<(String, u64)> {
     let Ok(stats) = served.stats() else { return Vec::new() };
     let names = paths
         .iter()

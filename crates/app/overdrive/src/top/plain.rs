@@ -7,13 +7,23 @@ use report::terminal::{Column, Fit, Span, Table};
 use serde_json::{Value, json};
 use std::time::Duration;
 
+/// Message if there is nothing to show.
+pub(super) const NO_VOLUMES: &str = "no daemon of this user serves a volume; start one with \
+                                     'overdrive serve' or 'overdrive attach', and it appears here";
+
 /// Prints the volumes at each interval, until the output is closed or a signal ends it.
 pub(super) fn run(fleet: &Fleet, signals: &host::File, interval: Duration, as_json: bool) {
     // The first figures are those of an interval.
     let mut pause = interval;
+    let mut has_volumes = true;
     while !host::is_stopped_within(signals, pause) && !daemon::console::has_ended() {
         pause = interval;
-        print(&fleet.snapshot(), as_json);
+        let snapshot = fleet.snapshot();
+        print(&snapshot, as_json);
+        if has_volumes && snapshot.volumes.is_empty() {
+            daemon::tell!("overdrive: {NO_VOLUMES}");
+        }
+        has_volumes = !snapshot.volumes.is_empty();
     }
 }
 

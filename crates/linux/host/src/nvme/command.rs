@@ -92,24 +92,34 @@ pub(super) fn open(device: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(device, flags, Mode::empty())
 }
 
-/// Runs a command. `data` receives what the drive returns.
-pub(super) fn run(device: &impl AsFd, command: Command, data: &mut [u8]) -> Result<(), NvmeError> {
-    let address = if data.is_empty() { 0 } else { data.as_mut_ptr().expose_provenance() as u64 };
-    let data_bytes = u32::try_from(data.len()).expect("pages");
-    let command = Command { address, data_bytes, ..command };
-    // SAFETY: `Admin` is the argument of this ioctl; the command reads no more than its data.
-    let status = unsafe { ioctl(device, Admin { command, _data: data }) };
-    match status.map_err(NvmeError::System)? {
-        0 => Ok(()),
-        status => Err(NvmeError::Drive(u16::try_from(status).unwrap_or(u16::MAX))),
-    }
+/// A drive that takes commands: a device of the kernel, or a simulated one in tests.
+pub(super) trait Drive {
+    /// Runs a command. `data` receives what the drive returns.
+    fn run(&self, command: Command, data: &mut [u8]) -> Result<(), NvmeError>;
+
+    /// Returns the number of the namespace of a block device.
+    ///
+    /// # Errors
+    /// It is not a namespace.
+    fn namespace_id(&self) -> Result<u32, NvmeError>;
 }
 
-/// Returns the number of the namespace of a block device.
-///
-/// # Errors
-/// It is not a namespace.
-pub(super) fn namespace_id(device: &impl AsFd) -> Result<u32, NvmeError> {
-    // SAFETY: `NamespaceId` is the argument of this ioctl, which has none.
-    unsafe { ioctl(device, NamespaceId) }.map_err(NvmeError::System)
+impl<T: AsFd> Drive for T {
+    fn run(&self, command: Command, data: &mut [u8]) -> Result<(), NvmeError> {
+        let address =
+            if data.is_empty() { 0 } else { data.as_mut_ptr().expose_provenance() as u64 };
+        let data_bytes = u32::try_from(data.len()).expect("pages");
+        let command = Command { address, data_bytes, ..command };
+        // SAFETY: `Admin` is the argument of this ioctl; the command reads no more than its data.
+        let status = unsafe { ioctl(self, Admin { command, _data: data }) };
+        match status.map_err(NvmeError::System)? {
+            0 => Ok(()),
+            status => Err(NvmeError::Drive(u16::try_from(status).unwrap_or(u16::MAX))),
+        }
+    }
+
+    fn namespace_id(&self) -> Result<u32, NvmeError> {
+        // SAFETY: `NamespaceId` is the argument of this ioctl, which has none.
+        unsafe { ioctl(self, NamespaceId) }.map_err(NvmeError::System)
+    }
 }

@@ -1,7 +1,7 @@
 //! The identity of controllers and namespaces.
 
 use super::NvmeError;
-use super::command::{Command, namespace_id, run};
+use super::command::{Command, Drive};
 use std::os::fd::AsFd;
 
 const IDENTIFY: u8 = 0x06;
@@ -68,11 +68,11 @@ fn text(page: &[u8]) -> String {
     String::from_utf8_lossy(page).trim_matches([' ', '\0']).to_owned()
 }
 
-fn identify(device: &impl AsFd, namespace: u32, kind: u32) -> Result<Vec<u8>, NvmeError> {
+fn identify(drive: &impl Drive, namespace: u32, kind: u32) -> Result<Vec<u8>, NvmeError> {
     let mut page = vec![0; PAGE_BYTES];
     let words_10 = [kind, 0, 0, 0, 0, 0];
     let command = Command { opcode: IDENTIFY, namespace, words_10, ..Command::default() };
-    run(device, command, &mut page)?;
+    drive.run(command, &mut page)?;
     Ok(page)
 }
 
@@ -105,7 +105,7 @@ fn controller_of(page: &[u8]) -> Controller {
 /// # Errors
 /// The device is not a namespace, or this user may not send it commands.
 pub fn namespace(device: &impl AsFd) -> Result<Namespace, NvmeError> {
-    let id = namespace_id(device)?;
+    let id = device.namespace_id()?;
     let page = identify(device, id, 0)?;
     let (format, protection) = (page[26], page[29]);
     Ok(Namespace {

@@ -8,13 +8,16 @@ mod erase;
 mod identify;
 mod smart;
 
-pub use erase::{FormatErase, SanitizeAction, SanitizeState, format, sanitize, sanitize_state};
+pub use erase::{
+    FormatErase, SanitizeAction, SanitizeError, SanitizeState, format, sanitize, sanitize_state,
+};
 pub use identify::{Controller, Namespace, active_namespaces, controller, namespace};
 
 use crate::smartctl::{Nothing, Report, TIME_MAX};
 use rustix::io::Errno;
 use std::path::Path;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// An error of an admin command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +65,14 @@ pub fn is_nvme(device: &Path) -> bool {
 /// # Errors
 /// The device cannot be opened, the drive does not answer in time, or has no health log.
 pub fn ask(device: &Path) -> Result<Report, Nothing> {
+    ask_within(device, TIME_MAX)
+}
+
+/// Reads a drive's health, for at most this time.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_within(device: &Path, max_time: Duration) -> Result<Report, Nothing> {
     let (sender, receiver) = channel();
     let device = device.to_owned();
     // The kernel ends a command after a minute, by a reset of the drive: that is not waited for.
@@ -71,5 +82,5 @@ pub fn ask(device: &Path) -> Result<Report, Nothing> {
     };
     let started = std::thread::Builder::new().spawn(work);
     started.map_err(|error| Nothing::Unstarted(error.to_string()))?;
-    receiver.recv_timeout(TIME_MAX).unwrap_or(Err(Nothing::Late(TIME_MAX)))
+    receiver.recv_timeout(max_time).unwrap_or(Err(Nothing::Late(max_time)))
 }

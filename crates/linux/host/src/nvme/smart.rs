@@ -2,7 +2,7 @@
 //! what is possible.
 
 use super::NvmeError;
-use super::command::{ALL, Command, open, run};
+use super::command::{ALL, Command, Drive, open};
 use super::identify::{Controller, celsius, controller, wide, word};
 use crate::smartctl::{Nothing, Report, report};
 use crate::sysfs;
@@ -22,7 +22,7 @@ pub(super) fn read(device: &Path) -> Result<Report, Nothing> {
     let words = LOG_BYTES as u32 / 4 - 1;
     let words_10 = [HEALTH | words << 16, 0, 0, 0, 0, 0];
     let command = Command { opcode: GET_LOG, namespace: ALL, words_10, ..Command::default() };
-    run(&opened, command, &mut log).map_err(closed)?;
+    opened.run(command, &mut log).map_err(closed)?;
     let mut report = report(&as_smartctl(&drive, &log))?;
     // Some drives do not report the size of all of them.
     report.capacity_bytes = report.capacity_bytes.or_else(|| {

@@ -93,9 +93,9 @@ pub(super) fn hours(value: Option<u64>) -> Option<u64> {
     value.filter(|hours| *hours <= HOURS_MAX)
 }
 
-/// Returns a temperature if drives can work at it.
+/// Returns a temperature if drives can work at it. Drives without a sensor report 0, or 255.
 pub(super) fn temperature(value: Option<i64>) -> Option<i64> {
-    value.filter(|degrees| (-60..=150).contains(degrees))
+    value.filter(|degrees| (-60..=150).contains(degrees) && *degrees != 0)
 }
 
 #[cfg(test)]

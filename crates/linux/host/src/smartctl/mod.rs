@@ -101,22 +101,52 @@ pub enum Nothing {
 const OUTPUT_MAX_BYTES: u64 = 16 << 20;
 
 /// Maximum time of a query; a hard disk that has to start turning takes up to 20 s.
-pub(crate) const TIME_MAX: Duration = Duration::from_secs(30);
+pub const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Runs the program `smartctl` on a device and reads its output.
 ///
 /// # Errors
 /// The program failed, or its output contains no health data.
 pub fn ask(smartctl: &Path, device: &Path) -> Result<Report, Nothing> {
-    let output = output(smartctl, device, OUTPUT_MAX_BYTES, TIME_MAX)?;
-    let value = serde_json::from_slice(&output);
-    report(&value.map_err(|error: serde_json::Error| Nothing::Garbled(error.to_string()))?)
+    ask_within(smartctl, device, TIME_MAX)
 }
 
-/// Returns what the program prints; a program that prints more than `max_bytes`, or takes longer
-/// than `max_time`, is ended.
+/// Runs the program `smartctl` on a device, for at most this time, and reads its output. A USB
+/// bridge that smartctl does not recognise is queried again by the standard way to pass on ATA
+/// commands.
+///
+/// # Errors
+/// The program failed, or its output contains no health data.
+pub fn ask_within(smartctl: &Path, device: &Path, max_time: Duration) -> Result<Report, Nothing> {
+    let begun_ns = crate::now_ns();
+    let query = |options: &[&str], max_time| {
+        let output = output(smartctl, options, device, OUTPUT_MAX_BYTES, max_time)?;
+        let value = serde_json::from_slice(&output);
+        report(&value.map_err(|error: serde_json::Error| Nothing::Garbled(error.to_string()))?)
+    };
+    let found = query(&[], max_time);
+    match &found {
+        Err(Nothing::None(words)) if is_hidden_by_usb(words) => {}
+        _ => return found,
+    }
+    let passed = Duration::from_nanos(crate::now_ns() - begun_ns);
+    match query(&["-d", "sat"], max_time.saturating_sub(passed)) {
+        // The first message names the bridge.
+        Err(Nothing::None(_) | Nothing::Closed(_)) => found,
+        second => second,
+    }
+}
+
+/// Whether smartctl's message is about a USB bridge that it does not recognise.
+pub fn is_hidden_by_usb(words: &str) -> bool {
+    words.contains("USB bridge")
+}
+
+/// Returns the program's output with these options; a program that prints more than `max_bytes`, or
+/// takes longer than `max_time`, is ended.
 fn output(
     smartctl: &Path,
+    options: &[&str],
     device: &Path,
     max_bytes: u64,
     max_time: Duration,
@@ -124,7 +154,7 @@ fn output(
     let unstarted = |error: std::io::Error| Nothing::Unstarted(error.to_string());
     // Device statistics are standard, vendors' attributes are not.
     let mut command = Command::new(smartctl);
-    command.args(["-j", "-a", "-l", "devstat"]).arg(device);
+    command.args(["-j", "-a", "-l", "devstat"]).args(options).arg(device);
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -170,12 +170,44 @@ fn a_device_that_reports_nothing_or_cannot_be_opened_is_no_healthy_drive() {
 
 /// Runs a script in the place of smartctl.
 fn output_of(script: &str, max_time: Duration) -> Result<Vec<u8>, Nothing> {
+    let (_place, program) = program(script);
+    output(&program, &[], Path::new("/dev/null"), 1 << 16, max_time)
+}
+
+/// Writes a script in the place of smartctl.
+fn program(script: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     let place = tempfile::tempdir().expect("a directory");
     let program = place.path().join("smartctl");
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("written");
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&program, mode).expect("permitted");
-    output(&program, Path::new("/dev/null"), 1 << 16, max_time)
+    (place, program)
+}
+
+const BRIDGE: &str = r#"{ "smartctl": { "exit_status": 1, "messages": [ { "string":
+    "/dev/sdb: Unknown USB bridge [0x152d:0x0583 (0x209)]" } ] } }"#;
+
+#[test]
+fn a_usb_bridge_that_smartctl_does_not_know_is_asked_in_the_standard_way() {
+    let passes = r#"{ "smart_status": { "passed": true }, "serial_number": "S" }"#;
+    let script = format!("case \"$*\" in *'-d sat'*) echo '{passes}';; *) echo '{BRIDGE}';; esac");
+    let (_place, smartctl) = program(&script);
+    let found = ask(&smartctl, Path::new("/dev/null")).expect("health");
+    assert_eq!((found.passed, &*found.serial), (Some(true), "S"));
+    for second in ["echo '{}'", "echo '{ \"smartctl\": { \"exit_status\": 2 } }'"] {
+        let script = format!("case \"$*\" in *'-d sat'*) {second};; *) echo '{BRIDGE}';; esac");
+        let (_place, smartctl) = program(&script);
+        let hidden = ask(&smartctl, Path::new("/dev/null"));
+        assert!(
+            matches!(&hidden, Err(Nothing::None(words)) if is_hidden_by_usb(words)),
+            "{hidden:?}"
+        );
+    }
+    // A bridge that then does not answer takes the rest of the time, not more.
+    let script = format!("case \"$*\" in *'-d sat'*) exec sleep 60;; *) echo '{BRIDGE}';; esac");
+    let (_place, smartctl) = program(&script);
+    let late = ask_within(&smartctl, Path::new("/dev/null"), Duration::from_millis(400));
+    assert!(matches!(late, Err(Nothing::Late(_))), "{late:?}");
 }
 
 #[test]
@@ -192,4 +224,71 @@ fn a_program_that_prints_without_end_is_ended() {
     let endless = output_of("exec yes", Duration::from_secs(30));
     let Err(Nothing::Garbled(words)) = endless else { panic!("{endless:?}") };
     assert!(words.contains("more than 65536 bytes"), "{words}");
+}
+
+#[test]
+fn values_that_drives_report_instead_of_nothing_are_not_shown() {
+    let of = |temperature: i64, hours: u64| {
+        let printed = json!({
+            "smart_status": { "passed": true },
+            "temperature": { "current": temperature },
+            "power_on_time": { "hours": hours },
+            "endurance_used": { "current_percent": 255 },
+            "scsi_grown_defect_list": 0,
+        });
+        report(&printed).expect("health")
+    };
+    for temperature in [0, 255, 128 + 100, -128, i64::MIN] {
+        assert_eq!(of(temperature, 1).temperature_c, None, "{temperature}");
+    }
+    assert_eq!(of(-5, 1).temperature_c, Some(-5));
+    assert_eq!(of(1, 1).temperature_c, Some(1));
+    // A counter of 32 bits that has gone below zero.
+    for hours in [u64::from(u32::MAX), 1 << 24, u64::MAX] {
+        assert_eq!(of(30, hours).power_on_hours, None, "{hours}");
+    }
+    assert_eq!(of(30, 65_535).power_on_hours, Some(65_535));
+    assert_eq!(of(30, 1).worn_percent, Some(100));
+}
+
+#[test]
+fn a_hard_disk_of_seagate_and_a_flash_drive_by_sas_are_read() {
+    let table = [
+        // Two counters in one number, which are no errors.
+        attribute(1, "Raw_Read_Error_Rate", 83, 204_184_736),
+        attribute(7, "Seek_Error_Rate", 88, 721_554_606),
+        attribute(5, "Reallocated_Sector_Ct", 100, 8),
+        attribute(187, "Reported_Uncorrect", 98, 2),
+        attribute(188, "Command_Timeout", 100, 4_295_032_833),
+        attribute(197, "Current_Pending_Sector", 100, 16),
+        attribute(199, "UDMA_CRC_Error_Count", 200, 3),
+        attribute(241, "Total_LBAs_Written", 100, 4096),
+    ];
+    let printed = json!({
+        "model_family": "Seagate BarraCuda 3.5 (SMR)", "rotation_rate": 5425,
+        "logical_block_size": 512, "user_capacity": { "bytes": 4_000_787_030_016u64 },
+        "power_on_time": { "hours": 20_000 }, "smart_status": { "passed": true },
+        "ata_smart_attributes": { "table": table },
+    });
+    let disk = report(&printed).expect("health");
+    assert!(disk.is_disk && disk.worn_percent.is_none());
+    assert_eq!((disk.reallocated, disk.media_errors), (Some(8), Some(2)));
+    assert_eq!((disk.pending, disk.link_errors), (Some(16), Some(3)));
+    assert_eq!(disk.host_written_bytes, Some(4096 * 512));
+    let printed = json!({
+        "device": { "protocol": "SCSI" }, "scsi_model_name": "HGST HUSMM1640ASS204",
+        "user_capacity": { "bytes": 400_088_457_216u64 }, "power_on_time": { "hours": 30_000 },
+        "smart_status": { "passed": true }, "temperature": { "current": 33, "drive_trip": 70 },
+        "scsi_percentage_used_endurance_indicator": 131, "scsi_grown_defect_list": 0,
+        "scsi_error_counter_log": {
+            "read": { "gigabytes_processed": "11.500", "total_uncorrected_errors": 0 },
+            "write": { "gigabytes_processed": "2.250", "total_uncorrected_errors": 0 },
+            "verify": { "gigabytes_processed": "-1", "total_uncorrected_errors": 0 },
+        },
+    });
+    let flash = report(&printed).expect("health");
+    assert_eq!((flash.worn_percent, flash.media_errors), (Some(100), Some(0)));
+    assert_eq!((flash.temperature_c, flash.temperature_max_c), (Some(33), Some(70)));
+    assert_eq!(flash.host_written_bytes, Some(2_250_000_000));
+    assert_eq!(flash.host_read_bytes, Some(11_500_000_000));
 }

@@ -1,6 +1,7 @@
 //! The certificate of an erasure.
 
-use super::method::{Method, Plan};
+use super::method::Method;
+use super::plan::Plan;
 use super::probes::Probes;
 use crate::drive::target::Target;
 use block::Size;
@@ -39,9 +40,12 @@ impl Certificate {
         }
     }
 
-    /// Whether no block that was read still has its data.
+    /// Whether no block that was read still has its data, and all could be read. After a sanitize
+    /// operation a drive may refuse reads until a block is written.
     pub(super) fn is_clean(&self) -> bool {
-        self.probes.unchanged() == 0
+        let is_readable = self.probes.unreadable_after() == 0;
+        let may_be_unreadable = matches!(self.method, Method::Sanitize(..));
+        self.probes.unchanged() == 0 && (is_readable || may_be_unreadable)
     }
 
     pub(super) fn as_json(&self) -> Value {
@@ -61,19 +65,28 @@ impl Certificate {
             "blocks_with_data_before": self.probes.with_data(),
             "blocks_unchanged": self.probes.unchanged(),
             "blocks_zero_after": self.probes.zero(),
+            "blocks_unreadable_before": self.probes.unreadable_before(),
+            "blocks_unreadable_after": self.probes.unreadable_after(),
             "samples": self.probes.as_json(),
         })
     }
 
     pub(super) fn as_text(&self) -> String {
         let probes = &self.probes;
-        let verdict = match self.is_clean() {
-            true => "erased",
-            false => "NOT ERASED: blocks still have their data",
+        let verdict = match (self.is_clean(), probes.unchanged()) {
+            (true, _) => "erased",
+            (false, 0) => "NOT VERIFIED: blocks cannot be read",
+            (false, _) => "NOT ERASED: blocks still have their data",
+        };
+        let unreadable = match (probes.unreadable_before(), probes.unreadable_after()) {
+            (0, 0) => String::new(),
+            (before, after) => {
+                format!(" {before} could not be read before, and {after} cannot be read now.")
+            }
         };
         format!(
-            "{}: {verdict} ({}, {}). Of {} blocks that were read, {} had data before, {} still \
-             have it, {} are zero now.",
+            "{}: {verdict} ({}, {}). Of {} blocks, {} had data before, {} still have it, {} are \
+             zero now.{unreadable}",
             self.device,
             Size(self.capacity_bytes),
             self.method.words(),

@@ -1,26 +1,67 @@
-//! How a drive is erased.
+//! How a drive is erased: the methods, and which of them a drive has.
 
-use super::{Choice, risks};
-use crate::drive::target::Target;
+use super::Choice;
 use host::disks::Interface;
-use host::nvme::{
-    self, Controller, FormatErase, Namespace, SanitizeAction, SanitizeState, active_namespaces,
-};
-use host::{Patience, discard, zero};
-use stack::{Exit, Failure};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use host::nvme::SanitizeAction;
 
-/// Bytes of one request to discard or zero.
-const PIECE_BYTES: u64 = 1 << 30;
-/// Time between two looks at a sanitize operation.
-const LOOK_MS: u64 = 1000;
+/// The set of commands that a drive takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Commands {
+    Nvme,
+    Scsi,
+}
+
+/// The methods by which a drive erases itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Own {
+    pub(super) commands: Commands,
+    /// Whether it sanitizes by key, by block, and by overwriting.
+    pub(super) sanitizes: [bool; 3],
+    pub(super) can_format: bool,
+}
+
+impl Own {
+    fn has(&self, action: SanitizeAction) -> bool {
+        let [key, blocks, overwrite] = self.sanitizes;
+        match action {
+            SanitizeAction::Key => key,
+            SanitizeAction::Blocks => blocks,
+            SanitizeAction::Overwrite => overwrite,
+        }
+    }
+
+    /// Returns the first of these that it has.
+    fn first(&self, actions: &[SanitizeAction]) -> Option<Method> {
+        let found = actions.iter().find(|action| self.has(**action));
+        found.map(|action| Method::Sanitize(self.commands, *action))
+    }
+
+    fn format(&self) -> Option<Method> {
+        self.can_format.then_some(Method::Format(self.commands))
+    }
+
+    /// Returns the method that erases most. Erasing a key is the last one: it is enough only if the
+    /// drive has encrypted all data. Overwriting wears the flash of NVMe drives.
+    fn best(&self) -> Option<Method> {
+        use SanitizeAction::{Blocks, Key, Overwrite};
+        match self.commands {
+            Commands::Nvme => self
+                .first(&[Blocks])
+                .or_else(|| self.format())
+                .or_else(|| self.first(&[Overwrite, Key])),
+            Commands::Scsi => self
+                .first(&[Blocks, Overwrite])
+                .or_else(|| self.format())
+                .or_else(|| self.first(&[Key])),
+        }
+    }
+}
 
 /// A method, as far as the drive has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Method {
-    Sanitize(SanitizeAction),
-    Format,
+    Sanitize(Commands, SanitizeAction),
+    Format(Commands),
     Discard,
     Zero,
     /// Commands for hdparm, which are printed.
@@ -29,11 +70,16 @@ pub(super) enum Method {
 
 impl Method {
     pub(super) fn name(self) -> &'static str {
+        use Commands::{Nvme, Scsi};
         match self {
-            Method::Sanitize(SanitizeAction::Blocks) => "nvme-sanitize-block",
-            Method::Sanitize(SanitizeAction::Overwrite) => "nvme-sanitize-overwrite",
-            Method::Sanitize(SanitizeAction::Key) => "nvme-sanitize-key",
-            Method::Format => "nvme-format",
+            Method::Sanitize(Nvme, SanitizeAction::Blocks) => "nvme-sanitize-block",
+            Method::Sanitize(Nvme, SanitizeAction::Overwrite) => "nvme-sanitize-overwrite",
+            Method::Sanitize(Nvme, SanitizeAction::Key) => "nvme-sanitize-key",
+            Method::Sanitize(Scsi, SanitizeAction::Blocks) => "scsi-sanitize-block",
+            Method::Sanitize(Scsi, SanitizeAction::Overwrite) => "scsi-sanitize-overwrite",
+            Method::Sanitize(Scsi, SanitizeAction::Key) => "scsi-sanitize-key",
+            Method::Format(Nvme) => "nvme-format",
+            Method::Format(Scsi) => "scsi-format",
             Method::Discard => "discard",
             Method::Zero => "zero",
             Method::AtaLines => "ata-security-erase",
@@ -42,16 +88,19 @@ impl Method {
 
     pub(super) fn words(self) -> &'static str {
         match self {
-            Method::Sanitize(SanitizeAction::Blocks) => {
+            Method::Sanitize(_, SanitizeAction::Blocks) => {
                 "sanitize: the drive erases all its flash, spare blocks too"
             }
-            Method::Sanitize(SanitizeAction::Overwrite) => {
-                "sanitize: the drive overwrites all its flash, spare blocks too"
+            Method::Sanitize(_, SanitizeAction::Overwrite) => {
+                "sanitize: the drive overwrites all its blocks, spare blocks too"
             }
-            Method::Sanitize(SanitizeAction::Key) => {
+            Method::Sanitize(_, SanitizeAction::Key) => {
                 "sanitize: the drive erases the key of its encryption"
             }
-            Method::Format => "format: the drive erases the data of its namespace",
+            Method::Format(Commands::Nvme) => "format: the drive erases the data of its namespace",
+            Method::Format(Commands::Scsi) => {
+                "format: the drive initializes all its blocks; until the end it must keep its power"
+            }
             Method::Discard => "discard: the drive forgets its data, but its flash may keep it",
             Method::Zero => "zeros are written; spare blocks of the flash keep old data",
             Method::AtaLines => "by the drive itself (ATA Security Erase)",
@@ -59,236 +108,93 @@ impl Method {
     }
 }
 
-/// The plan of an erasure.
-pub(super) struct Plan {
-    pub(super) method: Method,
-    pub(super) warnings: Vec<String>,
-    /// The namespace of an NVMe drive.
-    namespace: Option<Namespace>,
-}
-
-impl Plan {
-    /// Plans the erasure of a claimed drive.
-    ///
-    /// # Errors
-    /// The drive does not have the method, or it would erase more than this device.
-    pub(super) fn of(target: &Target, choice: Option<Choice>) -> Result<Plan, Failure> {
-        let is_nvme = target.identity.interface == Interface::Nvme;
-        let nvme = if is_nvme { Some(Nvme::of(target)?) } else { None };
-        let Target { node, identity, .. } = target;
-        let controller = nvme.as_ref().map(|nvme| &nvme.controller);
-        let can_discard = identity.discard_bytes > 0;
-        let method = method_of(identity.interface, can_discard, controller, choice);
-        let method = method
-            .map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", node.display())))?;
-        let model = match &nvme {
-            Some(nvme) => &nvme.controller.model,
-            None => &target.identity.model,
-        };
-        let namespace = nvme.as_ref().map(|nvme| nvme.namespace);
-        if let Some(nvme) = &nvme {
-            nvme.check_alone(target, method)?;
-        }
-        Ok(Plan { method, warnings: risks::of(model), namespace })
-    }
-
-    /// Returns the commands that the user runs.
-    pub(super) fn commands(&self, target: &Target) -> Vec<String> {
-        let node = target.node.display();
-        match self.method {
-            Method::AtaLines => ata_lines(&node.to_string()),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Erases the drive. `progress` receives the completed share.
-    ///
-    /// # Errors
-    /// The sentence of the system or the drive.
-    pub(super) fn run(&self, target: &Target, progress: &mut dyn FnMut(f64)) -> Result<(), String> {
-        let words = |error: &dyn std::fmt::Display| error.to_string();
-        match self.method {
-            Method::AtaLines => Err("is not done by this program".to_owned()),
-            Method::Discard | Method::Zero => {
-                let bytes = target.claim.bytes();
-                let mut first = 0;
-                while first < bytes {
-                    let length = PIECE_BYTES.min(bytes - first);
-                    let file = target.claim.file();
-                    let done = match self.method {
-                        Method::Discard => discard(file, first, length),
-                        _ => zero(file, first, length),
-                    };
-                    done.map_err(|error| words(&error))?;
-                    first += length;
-                    progress(first as f64 / bytes as f64);
-                }
-                rustix::fs::fsync(target.claim.file()).map_err(|error| words(&error))
-            }
-            Method::Format => self.format(target, progress),
-            Method::Sanitize(action) => sanitize(target, action, progress),
-        }
-    }
-
-    /// Formats the namespace on another thread: the command has no progress.
-    fn format(&self, target: &Target, progress: &mut dyn FnMut(f64)) -> Result<(), String> {
-        let namespace = self.namespace.ok_or("it has no namespace")?;
-        let claim = target.claim.clone();
-        let (sender, receiver) = channel();
-        let work = move || sender.send(nvme::format(claim.file(), &namespace, FormatErase::Data));
-        std::thread::Builder::new().spawn(work).map_err(|error| error.to_string())?;
-        loop {
-            match receiver.recv_timeout(Duration::from_secs(1)) {
-                Ok(done) => return done.map_err(|error| error.to_string()),
-                Err(RecvTimeoutError::Timeout) => progress(0.0),
-                Err(RecvTimeoutError::Disconnected) => return Err("its thread has ended".into()),
-            }
-        }
-    }
-}
-
-fn sanitize(
-    target: &Target,
-    action: SanitizeAction,
-    progress: &mut dyn FnMut(f64),
-) -> Result<(), String> {
-    let file = target.claim.file();
-    nvme::sanitize(file, action).map_err(|error| error.to_string())?;
-    loop {
-        Patience::new(LOOK_MS).wait();
-        match nvme::sanitize_state(file).map_err(|error| error.to_string())? {
-            SanitizeState::Running(share) => progress(f64::from(share) / 65_536.0),
-            SanitizeState::Done => return Ok(()),
-            SanitizeState::Failed => return Err("the drive reports that it has failed".to_owned()),
-            SanitizeState::Never => return Err("the drive has not begun".to_owned()),
-        }
-    }
-}
-
-/// An NVMe drive.
-struct Nvme {
-    controller: Controller,
-    namespace: Namespace,
-    /// The numbers of all namespaces of the drive.
-    all: Vec<u32>,
-}
-
-impl Nvme {
-    fn of(target: &Target) -> Result<Nvme, Failure> {
-        let failed = |error: nvme::NvmeError| {
-            let message = format!("{}: cannot be asked ({error})", target.node.display());
-            Failure::new(Exit::Io, message)
-        };
-        let file = target.claim.file();
-        Ok(Nvme {
-            controller: nvme::controller(file).map_err(failed)?,
-            namespace: nvme::namespace(file).map_err(failed)?,
-            all: active_namespaces(file).map_err(failed)?,
-        })
-    }
-
-    /// Refuses a method that would erase other namespaces, whose users are not known here.
-    fn check_alone(&self, target: &Target, method: Method) -> Result<(), Failure> {
-        let erases_all = match method {
-            Method::Sanitize(_) => true,
-            Method::Format => self.controller.formats_all,
-            Method::Discard | Method::Zero | Method::AtaLines => false,
-        };
-        if !erases_all || self.all == [self.namespace.id] {
-            return Ok(());
-        }
-        let others: Vec<String> =
-            self.all.iter().filter(|id| **id != self.namespace.id).map(u32::to_string).collect();
-        let message = format!(
-            "{}: its drive has further namespaces ({}), which this method would erase as well; use \
-             --method discard or zero",
-            target.node.display(),
-            others.join(", ")
-        );
-        Err(Failure::new(Exit::Usage, message))
-    }
-}
-
 /// Returns the method for a drive: the chosen one, or the best that it has.
 ///
 /// # Errors
 /// The reason why the drive does not have the chosen one.
-fn method_of(
+pub(super) fn method_of(
     interface: Interface,
     can_discard: bool,
-    controller: Option<&Controller>,
+    own: Option<&Own>,
     choice: Option<Choice>,
 ) -> Result<Method, &'static str> {
-    let sanitize = controller.and_then(Controller::best_sanitize);
-    let can_format = controller.is_some_and(|controller| controller.can_format);
+    use SanitizeAction::{Blocks, Key, Overwrite};
+    let sanitize = |actions: &[SanitizeAction]| {
+        let found = own.and_then(|own| own.first(actions));
+        found.ok_or(
+            "does not report this kind of Sanitize, a command of NVMe and SCSI; leave --method out \
+             for the best method that it has",
+        )
+    };
     match choice {
-        Some(Choice::Sanitize) => sanitize
-            .map(Method::Sanitize)
-            .ok_or("does not have the command Sanitize of NVMe; leave --method out"),
-        Some(Choice::Format) if can_format => Ok(Method::Format),
-        Some(Choice::Format) => Err("does not have the command Format of NVMe; leave --method out"),
+        Some(Choice::Sanitize) => sanitize(&[Blocks, Overwrite, Key]),
+        Some(Choice::SanitizeBlock) => sanitize(&[Blocks]),
+        Some(Choice::SanitizeOverwrite) => sanitize(&[Overwrite]),
+        Some(Choice::SanitizeKey) => sanitize(&[Key]),
+        Some(Choice::Format) => own.and_then(Own::format).ok_or(
+            "does not report Format, a command of NVMe and SCSI; leave --method out for the best \
+             method that it has",
+        ),
         Some(Choice::Discard) if can_discard => Ok(Method::Discard),
         Some(Choice::Discard) => Err("does not support discards; use --method zero"),
         Some(Choice::Zero) => Ok(Method::Zero),
         None if interface == Interface::Ata => Ok(Method::AtaLines),
-        None => Ok(match (sanitize, can_format, can_discard) {
-            (Some(SanitizeAction::Blocks), _, _) => Method::Sanitize(SanitizeAction::Blocks),
-            (_, true, _) => Method::Format,
-            (Some(action), _, _) => Method::Sanitize(action),
-            (None, false, true) => Method::Discard,
-            (None, false, false) => Method::Zero,
-        }),
+        None => {
+            let rest = if can_discard { Method::Discard } else { Method::Zero };
+            Ok(own.and_then(Own::best).unwrap_or(rest))
+        }
     }
-}
-
-/// Returns the lines by which the user erases an ATA drive.
-fn ata_lines(node: &str) -> Vec<String> {
-    vec![
-        format!("hdparm -I {node}     # must show 'not frozen'; if not, suspend the machine once"),
-        format!("hdparm --user-master u --security-set-pass p {node}"),
-        format!(
-            "hdparm --user-master u --security-erase p {node}     # may take hours; leave it on"
-        ),
-        format!("hdparm -I {node}     # must show 'not enabled' under Security"),
-    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Commands::{Nvme, Scsi};
 
     #[test]
     fn the_best_method_that_a_drive_has_is_chosen() {
-        let nvme =
-            |sanitizes, can_format| Controller { sanitizes, can_format, ..Controller::default() };
-        let best = |interface, can_discard, controller: Option<&Controller>| {
-            method_of(interface, can_discard, controller, None)
+        let own = |commands, sanitizes, can_format| Own { commands, sanitizes, can_format };
+        let best = |interface, can_discard, own: Option<&Own>| {
+            method_of(interface, can_discard, own, None)
         };
-        let all = nvme([true, true, true], true);
-        let key = nvme([true, false, false], true);
-        let only_key = nvme([true, false, false], false);
-        let none = nvme([false; 3], false);
-        let blocks = Method::Sanitize(SanitizeAction::Blocks);
-        assert_eq!(best(Interface::Nvme, true, Some(&all)), Ok(blocks));
-        assert_eq!(best(Interface::Nvme, true, Some(&key)), Ok(Method::Format));
-        let by_key = Method::Sanitize(SanitizeAction::Key);
-        assert_eq!(best(Interface::Nvme, true, Some(&only_key)), Ok(by_key));
-        assert_eq!(best(Interface::Nvme, true, Some(&none)), Ok(Method::Discard));
-        assert_eq!(best(Interface::Scsi, false, None), Ok(Method::Zero));
+        let blocks = |commands| Method::Sanitize(commands, SanitizeAction::Blocks);
+        let overwrite = |commands| Method::Sanitize(commands, SanitizeAction::Overwrite);
+        let key = |commands| Method::Sanitize(commands, SanitizeAction::Key);
+        for (own, expected) in [
+            (own(Nvme, [true, true, true], true), blocks(Nvme)),
+            (own(Nvme, [true, false, true], true), Method::Format(Nvme)),
+            (own(Nvme, [true, false, true], false), overwrite(Nvme)),
+            (own(Nvme, [true, false, false], false), key(Nvme)),
+            (own(Nvme, [false; 3], false), Method::Discard),
+            (own(Scsi, [true, true, true], true), blocks(Scsi)),
+            (own(Scsi, [true, false, true], true), overwrite(Scsi)),
+            (own(Scsi, [true, false, false], true), Method::Format(Scsi)),
+            (own(Scsi, [true, false, false], false), key(Scsi)),
+            (own(Scsi, [false; 3], false), Method::Discard),
+        ] {
+            let interface = if own.commands == Nvme { Interface::Nvme } else { Interface::Scsi };
+            assert_eq!(best(interface, true, Some(&own)), Ok(expected));
+        }
+        assert_eq!(best(Interface::Usb, false, None), Ok(Method::Zero));
         assert_eq!(best(Interface::Other, true, None), Ok(Method::Discard));
         // Lines are printed, whatever else the drive has.
         assert_eq!(best(Interface::Ata, true, None), Ok(Method::AtaLines));
-        let zero = method_of(Interface::Ata, true, None, Some(Choice::Zero));
-        assert_eq!(zero, Ok(Method::Zero));
-        assert!(method_of(Interface::Scsi, false, None, Some(Choice::Discard)).is_err());
-        assert!(method_of(Interface::Nvme, true, Some(&none), Some(Choice::Sanitize)).is_err());
     }
 
     #[test]
-    fn the_lines_for_ata_name_the_device_and_set_no_secret_that_is_lost() {
-        let lines = ata_lines("/dev/sdx");
-        assert!(lines.iter().all(|line| line.starts_with("hdparm ") && line.contains("/dev/sdx")));
-        // The password is the same in both: a drive that is locked by it can be unlocked.
-        assert!(lines[1].contains("--security-set-pass p ") && lines[2].contains("-erase p "));
+    fn a_chosen_method_is_that_one_or_none() {
+        let own = Own { commands: Scsi, sanitizes: [true, true, false], can_format: false };
+        let of = |own, choice| method_of(Interface::Scsi, false, own, Some(choice));
+        let by = |action| Ok(Method::Sanitize(Scsi, action));
+        assert_eq!(of(Some(&own), Choice::Sanitize), by(SanitizeAction::Blocks));
+        assert_eq!(of(Some(&own), Choice::SanitizeKey), by(SanitizeAction::Key));
+        for choice in [Choice::SanitizeOverwrite, Choice::Format, Choice::Discard] {
+            assert!(of(Some(&own), choice).is_err(), "{choice:?}");
+        }
+        for choice in [Choice::Sanitize, Choice::SanitizeBlock, Choice::Format] {
+            assert!(of(None, choice).is_err(), "{choice:?}");
+        }
+        let zero = method_of(Interface::Ata, true, None, Some(Choice::Zero));
+        assert_eq!(zero, Ok(Method::Zero));
     }
 }

@@ -2,6 +2,7 @@
 
 mod certificate;
 mod method;
+mod plan;
 mod probes;
 mod risks;
 
@@ -10,7 +11,8 @@ use crate::progress::Stages;
 use block::Size;
 use certificate::Certificate;
 use clap::ValueEnum;
-use method::{Method, Plan};
+use method::Method;
+use plan::Plan;
 use probes::Probes;
 use serde_json::json;
 use stack::{Exit, Failure};
@@ -53,10 +55,16 @@ pub(super) struct Options {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(super) enum Choice {
-    /// NVMe: the drive erases all its flash itself, spare blocks too, and continues after a power
-    /// cut.
+    /// NVMe, SCSI: the drive erases all its blocks itself, spare blocks too, and continues after a
+    /// power cut: by block erase, else by overwriting, else by key.
     Sanitize,
-    /// NVMe: a format that erases the data.
+    /// Sanitize by erasing the blocks of its flash.
+    SanitizeBlock,
+    /// Sanitize by overwriting all blocks with zeros, which may take a day.
+    SanitizeOverwrite,
+    /// Sanitize by erasing the key of its encryption.
+    SanitizeKey,
+    /// NVMe, SCSI: a format that erases the data.
     Format,
     /// Discard all blocks (TRIM, UNMAP). The drive may keep the data in its flash.
     Discard,
@@ -82,11 +90,10 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     // Opened before anything is erased: the certificate must have a place.
     let file = options.certificate.as_deref().map(new_file).transpose()?;
     let consequence = format!("all its data will be lost ({})", plan.method.words());
-    if let Err(failure) = target.confirm(options.confirm.as_deref(), &consequence) {
+    let confirmed = target.confirm(options.confirm.as_deref(), &consequence);
+    let certificate = confirmed.and_then(|()| erase(&target, &plan)).inspect_err(|_| {
         options.certificate.iter().for_each(|path| drop(std::fs::remove_file(path)));
-        return Err(failure);
-    }
-    let certificate = erase(&target, &plan)?;
+    })?;
     let object = certificate.as_json();
     if let (Some(mut file), Some(path)) = (file, &options.certificate) {
         let written = writeln!(file, "{object}").and_then(|()| file.sync_all());
@@ -117,17 +124,17 @@ fn new_file(path: &Path) -> Result<std::fs::File, Failure> {
 }
 
 fn erase(target: &Target, plan: &Plan) -> Result<Certificate, Failure> {
-    let failed = |doing: &str, error: &dyn std::fmt::Display| {
-        Failure::new(Exit::Io, format!("{}: {doing}: {error}", target.node.display()))
-    };
     let mut probes = Probes::new(target.claim.bytes());
-    probes.read_before(&target.claim).map_err(|error| failed("cannot be read", &error))?;
+    probes.read_before(&target.claim);
     let begun_s = now_s();
     let mut stages = Stages::with_time_left();
-    plan.run(target, &mut |share| stages.set("erasing", share))
-        .map_err(|error| failed("erasing it has failed, and some data may be left", &error))?;
+    plan.run(target, &mut |share| stages.set("erasing", share)).map_err(|error| {
+        let node = target.node.display();
+        let message = format!("{node}: erasing it has failed, and some data may be left: {error}");
+        Failure::new(Exit::Io, message)
+    })?;
     let ended_s = now_s();
-    probes.read_after(&target.claim).map_err(|error| failed("cannot be read any more", &error))?;
+    probes.read_after(&target.claim);
     Ok(Certificate::of(target, plan, probes, begun_s, ended_s))
 }
 

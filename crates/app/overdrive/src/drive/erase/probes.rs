@@ -3,19 +3,18 @@
 use block::stable_hash;
 use host::Erasable;
 use serde_json::{Value, json};
-use std::io;
 
 /// Number of blocks.
 const COUNT: u64 = 64;
 /// Size of a block, in bytes.
 const BYTES: u64 = 4096;
 
-/// A block.
+/// A block. Contents that cannot be read are `None`: damaged drives are erased as well.
 struct Probe {
     /// Its position, in bytes.
     at: u64,
-    before: Contents,
-    after: Contents,
+    before: Option<Contents>,
+    after: Option<Contents>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,8 +24,6 @@ struct Contents {
 }
 
 impl Contents {
-    const UNREAD: Contents = Contents { hash: 0, is_zero: true };
-
     fn of(bytes: &[u8]) -> Contents {
         let is_zero = bytes.iter().all(|byte| *byte == 0);
         Contents { hash: stable_hash(bytes.iter().copied()), is_zero }
@@ -34,6 +31,16 @@ impl Contents {
 
     fn as_json(self) -> Value {
         json!({ "hash": format!("{:016x}", self.hash), "zero": self.is_zero })
+    }
+
+    fn read(device: &Erasable, at: u64) -> Option<Contents> {
+        device.read(at, BYTES as usize).ok().map(|bytes| Contents::of(&bytes))
+    }
+}
+
+impl Probe {
+    fn has_data(&self) -> bool {
+        self.before.is_some_and(|contents| !contents.is_zero)
     }
 }
 
@@ -49,28 +56,18 @@ impl Probes {
         let block = |index: u64| {
             (u128::from(index) * u128::from(last) / u128::from(count.max(2) - 1)) as u64
         };
-        let probe = |index| Probe {
-            at: block(index) * BYTES,
-            before: Contents::UNREAD,
-            after: Contents::UNREAD,
-        };
+        let probe = |index| Probe { at: block(index) * BYTES, before: None, after: None };
         Probes((0..count).map(probe).collect())
     }
 
     /// Reads all before the drive is erased.
-    pub(super) fn read_before(&mut self, device: &Erasable) -> io::Result<()> {
-        self.0.iter_mut().try_for_each(|probe| {
-            probe.before = Contents::of(&device.read(probe.at, BYTES as usize)?);
-            Ok(())
-        })
+    pub(super) fn read_before(&mut self, device: &Erasable) {
+        self.0.iter_mut().for_each(|probe| probe.before = Contents::read(device, probe.at));
     }
 
     /// Reads all after that.
-    pub(super) fn read_after(&mut self, device: &Erasable) -> io::Result<()> {
-        self.0.iter_mut().try_for_each(|probe| {
-            probe.after = Contents::of(&device.read(probe.at, BYTES as usize)?);
-            Ok(())
-        })
+    pub(super) fn read_after(&mut self, device: &Erasable) {
+        self.0.iter_mut().for_each(|probe| probe.after = Contents::read(device, probe.at));
     }
 
     fn count(&self, is_it: impl Fn(&Probe) -> bool) -> usize {
@@ -84,24 +81,35 @@ impl Probes {
 
     /// Number of blocks with data before.
     pub(super) fn with_data(&self) -> usize {
-        self.count(|probe| !probe.before.is_zero)
+        self.count(Probe::has_data)
     }
 
     /// Number of blocks that still have their data.
     pub(super) fn unchanged(&self) -> usize {
-        self.count(|probe| !probe.before.is_zero && probe.before == probe.after)
+        self.count(|probe| probe.has_data() && probe.before == probe.after)
     }
 
     /// Number of blocks that are zero afterwards.
     pub(super) fn zero(&self) -> usize {
-        self.count(|probe| probe.after.is_zero)
+        self.count(|probe| probe.after.is_some_and(|contents| contents.is_zero))
+    }
+
+    /// Number of blocks that could not be read before.
+    pub(super) fn unreadable_before(&self) -> usize {
+        self.count(|probe| probe.before.is_none())
+    }
+
+    /// Number of blocks that cannot be read afterwards.
+    pub(super) fn unreadable_after(&self) -> usize {
+        self.count(|probe| probe.after.is_none())
     }
 
     pub(super) fn as_json(&self) -> Value {
         let probe = |probe: &Probe| {
             json!({
                 "at_bytes": probe.at, "bytes": BYTES,
-                "before": probe.before.as_json(), "after": probe.after.as_json(),
+                "before": probe.before.map(Contents::as_json),
+                "after": probe.after.map(Contents::as_json),
             })
         };
         self.0.iter().map(probe).collect()
@@ -121,5 +129,22 @@ mod tests {
             assert!(places.windows(2).all(|pair| pair[0] < pair[1]), "{bytes}: {places:?}");
         }
         assert_eq!(Probes::new(512).all(), 0);
+    }
+
+    #[test]
+    fn a_block_that_cannot_be_read_has_neither_kept_nor_lost_its_data() {
+        let [data, zeros] = [[7u8; 16], [0; 16]].map(|bytes| Some(Contents::of(&bytes)));
+        let probe = |before, after| Probe { at: 0, before, after };
+        let probes = Probes(vec![
+            probe(data, data),
+            probe(data, zeros),
+            probe(data, None),
+            probe(None, data),
+            probe(None, None),
+            probe(zeros, zeros),
+        ]);
+        assert_eq!((probes.with_data(), probes.unchanged(), probes.zero()), (3, 1, 2));
+        assert_eq!((probes.unreadable_before(), probes.unreadable_after()), (2, 2));
+        assert_eq!(probes.as_json()[2]["after"], Value::Null);
     }
 }

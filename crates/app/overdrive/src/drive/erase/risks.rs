@@ -1,11 +1,12 @@
 //! Drives that have been reported to die when they were erased.
 
-/// Parts of models' names, and the report.
+/// Parts of models' names, and the report. The XP941's is hearsay: none of the reviews of 2013 and
+/// 2014 that were found describes it, so the warning is a precaution.
 const RISKS: &[(&[&str], &str)] = &[(
     // The name in reviews, and the beginnings of its models' names.
     &["XP941", "MZHPU128", "MZHPU256", "MZHPU512"],
-    "a Samsung XP941 of a reviewer has died in a secure erase: copy its data, and expect that it \
-     may not work afterwards",
+    "a Samsung XP941 is said to have died in a secure erase at a reviewer's (no source was found): \
+     expect that it may not work afterwards",
 )];
 
 /// Returns the reports about a model.

@@ -12,7 +12,7 @@ const SPARE_ASSUMED: f64 = 0.07;
 pub(super) struct Steady {
     /// Bytes written to the flash for each byte of the host.
     pub(super) amplification: f64,
-    /// Random writes of 4 KiB a second. None: the model does not say.
+    /// Random writes of 4 KiB per second. None: the model does not say.
     pub(super) writes_per_s: Option<f64>,
 }
 
@@ -104,7 +104,7 @@ impl Effect {
     pub(super) fn as_text(&self) -> Vec<String> {
         let line = |share: f64, steady: &Steady| {
             let rate = steady.writes_per_s.map_or(String::new(), |rate| {
-                format!(", {rate:.0} random writes of 4 KiB a second")
+                format!(", {rate:.0} random writes of 4 KiB per second")
             });
             let gain = self.without.amplification / steady.amplification;
             let gain =
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_model_is_found_by_the_name_that_the_drive_reports() {
         let found = model_of(None, "Samsung SSD 840 EVO 250GB").expect("no name");
-        assert!(found.is_none_or(|model| model.name.starts_with("samsung-840-evo")));
+        assert!(found.is_some_and(|model| model.name == "samsung-840-evo-250"));
         assert!(model_of(None, "").expect("no name").is_none());
         assert!(model_of(Some("no-such"), "").is_err());
     }

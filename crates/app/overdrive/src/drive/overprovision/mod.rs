@@ -6,6 +6,7 @@ mod table;
 use super::target::{Target, path_of};
 use crate::drive::overprovision::effect::{Effect, effect, model_of};
 use block::Size;
+use drives::Model;
 use host::discard;
 use host::disks::{DriveIdentity, Roots, devices, drive_identity};
 use serde_json::{Value, json};
@@ -45,6 +46,10 @@ pub(super) struct Options {
     json: bool,
 }
 
+/// Message if no effect is predicted.
+const NO_EFFECT: &str = "effect: not predicted (a hard disk, or a model without a closed form); \
+                         --model NAME predicts by another model";
+
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     match options.set {
         None => show(options),
@@ -65,12 +70,20 @@ fn show(options: &Options) -> Result<ExitCode, Failure> {
     let identity = drive_identity(&Roots::default(), &name);
     let table = table::read(&node, device.size_bytes)?;
     let model = model_of(options.model.as_deref(), &identity.model)?;
-    let effect = effect(model.as_ref(), &[0.07, 0.1, 0.25]);
+    let effect = match is_disk(device.rotational, model.as_ref()) {
+        true => None,
+        false => effect(model.as_ref(), &[0.07, 0.1, 0.25]),
+    };
     print(options, &node, device.size_bytes, &identity, table.as_ref(), effect.as_ref(), None);
     Ok(ExitCode::SUCCESS)
 }
 
-/// What '--set' does.
+/// Whether a drive without a model counts as a hard disk, which does not move data by itself.
+fn is_disk(rotational: bool, model: Option<&Model>) -> bool {
+    rotational && model.is_none()
+}
+
+/// The change of '--set'.
 struct Step {
     bytes: u64,
     /// Lines for sfdisk.
@@ -85,12 +98,19 @@ fn set(options: &Options, percent: u8) -> Result<ExitCode, Failure> {
     let table = table::read(&node, bytes)?;
     let mut step = plan(&target, table.as_ref(), percent)?;
     let model = model_of(options.model.as_deref(), &target.identity.model)?;
-    let effect = effect(model.as_ref(), &[f64::from(percent) / 100.0]);
+    let found = devices(&Roots::default()).unwrap_or_default();
+    let name = node.file_name().unwrap_or_default().to_string_lossy();
+    let rotational = found.iter().any(|device| device.name == name && device.rotational);
+    let effect = match is_disk(rotational, model.as_ref()) {
+        true => None,
+        false => effect(model.as_ref(), &[f64::from(percent) / 100.0]),
+    };
     let identity = target.identity.clone();
     if !options.dry_run {
         // The effect is shown before anything is changed.
-        if let Some(effect) = effect.as_ref().filter(|_| !options.json) {
-            effect.as_text().iter().for_each(|line| daemon::tell!("overdrive: {line}"));
+        if !options.json {
+            let lines = effect.as_ref().map_or(vec![NO_EFFECT.to_owned()], Effect::as_text);
+            lines.iter().for_each(|line| daemon::tell!("overdrive: {line}"));
         }
         let consequence = format!("{} of it will be left unused", Size(step.bytes));
         target.confirm(options.confirm.as_deref(), &consequence)?;
@@ -131,9 +151,10 @@ fn plan(target: &Target, table: Option<&Table>, percent: u8) -> Result<Step, Fai
     }
     if let Some(spare) = table.spare().next() {
         let message = format!(
-            "{node}: has an unused partition of {} already ({SPARE}); remove it first, with sfdisk \
-             --delete",
-            Size(spare.bytes)
+            "{node}: has an unused partition of {} already ({SPARE}); remove it first, with: sfdisk \
+             --delete {node} {}",
+            Size(spare.bytes),
+            spare.number
         );
         return refused(Exit::Usage, message);
     }
@@ -204,16 +225,21 @@ fn print(
         Some(table) => format!("{} partitions ({})", table.partitions.len(), table.label),
         None => "no partitions".to_owned(),
     };
-    daemon::say!("{}: {} {}, {table_words}", node.display(), identity.model, Size(bytes));
-    daemon::say!(
-        "unused: {} by a partition of this program, {} behind the last partition: {:.1} %",
-        Size(spare),
-        Size(free),
-        share * 100.0
-    );
-    match effect {
-        Some(effect) => effect.as_text().iter().for_each(|line| daemon::say!("{line}")),
-        None => daemon::say!("effect: not known for its model"),
+    let model = if identity.model.is_empty() { "unknown model" } else { &identity.model };
+    daemon::say!("{}: {model}, {}, {table_words}", node.display(), Size(bytes));
+    match table {
+        Some(_) => daemon::say!(
+            "unused: {} by a partition of this program, {} behind the last partition: {:.1} %",
+            Size(spare),
+            Size(free),
+            share * 100.0
+        ),
+        None => daemon::say!("unused: nothing is kept free; the whole drive may be written"),
+    }
+    // It was shown before the change.
+    if step.is_none_or(|step| !step.is_done) {
+        let lines = effect.map_or(vec![NO_EFFECT.to_owned()], Effect::as_text);
+        lines.iter().for_each(|line| daemon::say!("{line}"));
     }
     if let Some(step) = step.filter(|step| !step.is_done) {
         daemon::say!("would be left unused: {}, by sfdisk with these lines:", Size(step.bytes));

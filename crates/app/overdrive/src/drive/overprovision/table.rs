@@ -15,6 +15,8 @@ pub(super) const ALIGNMENT: u64 = 1 << 20;
 /// A partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Partition {
+    /// Its number in the table.
+    pub(super) number: u64,
     pub(super) first_byte: u64,
     pub(super) bytes: u64,
     pub(super) name: String,
@@ -71,11 +73,11 @@ fn sfdisk(device: &Path, arguments: &[&str], input: &str) -> Result<(bool, Strin
 /// Reads the table of a device of this size. None: there is none.
 ///
 /// # Errors
-/// sfdisk is missing, or prints nonsense.
+/// sfdisk is missing, may not read the device, or prints nonsense.
 pub(super) fn read(device: &Path, device_bytes: u64) -> Result<Option<Table>, Failure> {
     let (is_there, text) = sfdisk(device, &["--json"], "")?;
     if !is_there {
-        return Ok(None);
+        return nothing_found(device, &text).map(|()| None);
     }
     let value: Value = serde_json::from_str(&text).map_err(|error| {
         Failure::new(Exit::Io, format!("{}: sfdisk printed no JSON ({error})", device.display()))
@@ -83,12 +85,31 @@ pub(super) fn read(device: &Path, device_bytes: u64) -> Result<Option<Table>, Fa
     Ok(table(&value, device_bytes))
 }
 
+/// Checks that sfdisk's message says that the device has no table.
+fn nothing_found(device: &Path, message: &str) -> Result<(), Failure> {
+    let place = device.display();
+    if message.contains("does not contain a recognized partition table") {
+        return Ok(());
+    }
+    if message.contains("Permission denied") {
+        let message = format!("{place}: only root may read its partitions; run this with sudo");
+        return Err(Failure::new(Exit::Permission, message));
+    }
+    Err(Failure::new(Exit::Io, format!("{place}: its partitions cannot be read ({message})")))
+}
+
 fn table(value: &Value, device_bytes: u64) -> Option<Table> {
     let table = &value["partitiontable"];
     let sector = table["sectorsize"].as_u64().unwrap_or(512);
     let bytes = |value: &Value| value.as_u64()?.checked_mul(sector);
-    let partitions = table["partitions"].as_array().into_iter().flatten().map(|it| {
+    let number = |node: &str| {
+        let digits = node.rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
+        node[digits..].parse().ok()
+    };
+    let all = table["partitions"].as_array().into_iter().flatten();
+    let partitions = (1..).zip(all).map(|(at, it)| {
         Some(Partition {
+            number: it["node"].as_str().and_then(number).unwrap_or(at),
             first_byte: bytes(&it["start"])?,
             bytes: bytes(&it["size"])?,
             name: it["name"].as_str().unwrap_or_default().to_owned(),
@@ -129,15 +150,25 @@ mod tests {
             "label": "gpt", "firstlba": 2048, "lastlba": 204_766, "sectorsize": 512,
             "partitions": [
                 { "start": 2048, "size": 100_000, "name": "data" },
-                { "start": 104_448, "size": 20_480, "name": SPARE },
+                { "node": "/dev/loop0p7", "start": 104_448, "size": 20_480, "name": SPARE },
             ],
         } });
         let found = table(&value, 100 << 20).expect("a table");
         assert_eq!(found.free_bytes(), 204_767 * 512 - (104_448 + 20_480) * 512);
         assert_eq!(found.spare().map(|it| it.bytes).sum::<u64>(), 20_480 * 512);
+        assert_eq!(found.partitions.iter().map(|it| it.number).collect::<Vec<_>>(), [1, 7]);
         let senseless = json!({ "partitiontable": { "label": "gpt", "partitions": [
             { "start": u64::MAX, "size": 1 } ] } });
         assert_eq!(table(&senseless, 1 << 20), None);
         assert_eq!(table(&json!({}), 1 << 20), None);
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_read_is_not_taken_for_a_blank_one() {
+        let of = |message| nothing_found(Path::new("/dev/x"), message).map_err(|it| it.exit);
+        assert_eq!(of("sfdisk: /dev/x: does not contain a recognized partition table"), Ok(()));
+        let denied = of("sfdisk: cannot open /dev/x: Permission denied");
+        assert_eq!(denied, Err(Exit::Permission));
+        assert_eq!(of("sfdisk: cannot open /dev/x: Input/output error"), Err(Exit::Io));
     }
 }
