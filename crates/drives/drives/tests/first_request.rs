@@ -128,7 +128,7 @@ fn no_preset_waits_longer_than_reviews_show() {
         }
         if let Kind::Flash(flash) = &kind {
             let mut random = Random::new(3);
-            // A merge of all log blocks but two at once would take 17 s here, 550 s of the Summit.
+            // A merge of all log blocks but two at once takes 17 s here, 98 s on the whole Summit.
             assert_no_long_wait(name, of_short_blocks(name, flash), SECOND / 8);
             let drive = assert_no_long_wait(name, of_few_blocks(name, flash), SECOND);
             let slots = drive.ftl().shape().logical_slots;
