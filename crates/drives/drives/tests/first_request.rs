@@ -71,8 +71,8 @@ fn write(drive: &mut Timed, now: u64, requests: u32, count: u32, random: &mut Ra
     [waiting.into_iter().fold(last, u64::max), longest]
 }
 
-/// Asserts that a full drive, written at random, is never silent for so long, from before its last
-/// unused superblock is taken until long after it.
+/// Asserts that a full drive, written at random, is never silent for longer than this, from before
+/// its last unused superblock is taken until long after it.
 fn assert_no_long_wait(name: &str, drive: Timed, most: u64) -> Timed {
     let slots = drive.ftl().shape().logical_slots;
     let mut random = Random::new(3);

@@ -69,8 +69,8 @@ pub struct Settings {
     pub victims: Victims,
     /// When they are cleaned.
     pub pacing: Pacing,
-    /// Slots of good blocks that do not make a whole superblock. The firmware has them as a reserve,
-    /// so paced cleaning keeps that much less of the whole ones free, but three superblocks.
+    /// Slots of good blocks that do not make a whole superblock. The firmware has them as a
+    /// reserve, so paced cleaning keeps fewer of the whole ones free, but at least three.
     pub odd_slots: u32,
     /// Whether relocated slots go to the host's frontier, as in the simplest drives, rather than to
     /// a frontier of their own, which separates rarely written data.
