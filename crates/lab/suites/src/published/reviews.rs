@@ -510,12 +510,6 @@ const MISSED: &[(&str, &str, &str)] = &[
         "the program writes a fixed amount, of which the SLC area takes a part; here each test \
          takes 10 s, and the area is full before",
     ),
-    (
-        "samsung-840-250",
-        "write, sequential 1 MiB, QD1 after fill,random:100%",
-        "how the drive was used is not published; one random overwrite of the whole drive is \
-         assumed",
-    ),
 ];
 
 pub(super) fn figures_of(name: &str) -> Vec<Figure> {
