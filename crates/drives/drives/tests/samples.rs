@@ -78,6 +78,10 @@ fn worn_samples_differ_by_up_to_three_percent_and_equal_parts_make_equal_samples
         let rates = samples(name, "");
         let found = difference(&rates);
         assert!((0.003..0.03).contains(&found), "{name}: {found:.4}: {rates:?}");
+        // Also samples with the same number of whole superblocks.
+        let least = difference(&rates[..2]).min(difference(&rates[1..]));
+        let least = least.min(difference(&[rates[0], rates[2]]));
+        assert!(least > 0.0002, "{name}: {least:.5}: {rates:?}");
     }
     assert_eq!(difference(&samples("samsung-840-evo-250", EQUAL)), 0.0);
 }

@@ -27,7 +27,13 @@ pub(crate) struct NextEvents {
     leaves: usize,
     /// Number of events added so far.
     count: u64,
+    /// The worker of the event that was removed last, if its leaf still has it: most workers get
+    /// their next event before another one is removed, and then the matches are replayed once.
+    removed: u32,
 }
+
+/// No worker.
+const NOBODY: u32 = u32::MAX;
 
 /// The time of an event, and its order.
 #[derive(Clone, Copy)]
@@ -69,7 +75,7 @@ impl NextEvents {
     pub(crate) fn new(workers: u32) -> NextEvents {
         assert!(workers <= 1 << WORKER_BITS, "a worker's number has {WORKER_BITS} bits");
         let leaves = workers.max(1).next_power_of_two() as usize;
-        NextEvents { winners: vec![NONE; 2 * leaves], leaves, count: 0 }
+        NextEvents { winners: vec![NONE; 2 * leaves], leaves, count: 0, removed: NOBODY }
     }
 
     /// Adds an event of a worker that has none.
@@ -77,30 +83,52 @@ impl NextEvents {
     pub(crate) fn add(&mut self, at_ns: u64, worker: u32) {
         self.count += 1;
         let order = self.count << WORKER_BITS | u64::from(worker);
+        if self.removed == worker {
+            self.removed = NOBODY;
+        }
         self.play(worker, Event { at_ns, order });
     }
 
     /// Removes the first event. Returns its time and its worker.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<(u64, u32)> {
+        if self.removed != NOBODY {
+            self.play(self.removed, NONE);
+            self.removed = NOBODY;
+        }
         let first = self.winners[1];
         if first.is_none() {
             return None;
         }
         let worker = first.order as u32 & ((1 << WORKER_BITS) - 1);
-        self.play(worker, NONE);
+        self.removed = worker;
         Some((first.at_ns, worker))
     }
 
     /// Returns the time of the first event; `u64::MAX` if there is none.
     #[inline]
     pub(crate) fn first_ns(&self) -> u64 {
-        self.winners[1].at_ns
+        self.first().at_ns
     }
 
     /// Whether there are no events.
     pub(crate) fn is_empty(&self) -> bool {
-        self.winners[1].is_none()
+        self.first().is_none()
+    }
+
+    #[inline]
+    fn first(&self) -> Event {
+        if self.removed == NOBODY {
+            return self.winners[1];
+        }
+        // The best of all that the removed event has met on its way to the root.
+        let mut node = self.leaves + self.removed as usize;
+        let mut first = NONE;
+        while node > 1 {
+            first = first.earlier(self.winners[node ^ 1]);
+            node /= 2;
+        }
+        first
     }
 
     #[inline]

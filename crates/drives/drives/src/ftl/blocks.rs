@@ -14,9 +14,11 @@ pub(super) struct Blocks {
     pub(super) data: Vec<u32>,
     /// Closed log blocks, oldest first, including the one that is being merged.
     pub(super) logs: VecDeque<u32>,
+    /// Closed log blocks that stay when the open one is full and closed, too.
+    pub(super) kept: u32,
     /// The logical block of the stream's log block.
     pub(super) stream: u32,
-    /// The merge that idle time has begun and not ended.
+    /// The merge under way.
     pub(super) merging: Option<Merge>,
     /// Logical blocks without a data block: each may need a free superblock before one is freed.
     pub(super) bare: u32,
@@ -26,7 +28,7 @@ impl Blocks {
     pub(super) fn new(most: u32, blocks: u32) -> Blocks {
         let data = vec![u32::MAX; blocks as usize];
         let (logs, stream, merging) = (VecDeque::new(), u32::MAX, None);
-        Blocks { most, data, logs, stream, merging, bare: blocks }
+        Blocks { most, data, logs, kept: 0, stream, merging, bare: blocks }
     }
 }
 

@@ -16,7 +16,9 @@ impl Ftl {
                 let room = self.free.len() as u64 * block
                     + u64::from(self.host.left())
                     + u64::from(self.relocated.left());
-                let goal = u64::from(free_superblocks) * block;
+                let goal = (u64::from(free_superblocks) * block)
+                    .saturating_sub(self.settings.odd_slots.into())
+                    .max(u64::from(free_superblocks.min(3)) * block);
                 if room >= goal {
                     self.credit_256 = 0;
                     return;

@@ -8,9 +8,11 @@
 //! into a new data block. A stream that has filled its block turns it into the data block
 //! (*switch*); one that ends before copies the rest from the old one (*partial merge*).
 //!
-//! The request that needs the space waits for all of that. The oldest log block is merged in steps,
-//! so that it is empty when the newest is full. A merge that idle time has begun is done in steps
-//! as well: a request waits for a step, and the next merge of a request for the rest.
+//! The oldest log blocks are merged in steps while the newest is filled, so that they are empty
+//! when it is full: a request waits for the steps of its own share. Idle time merges in steps, too,
+//! and the next one continues. When the last unused block has become a log block, the log is far
+//! longer than it may be from then on. It shrinks while it is used: of the oldest log blocks, as
+//! many as together hold no more valid slots than one has are emptied while one is filled.
 
 use super::blocks::{Blocks, Merge};
 use super::state::{BUFFERED, Frontier, NONE, NOWHERE, Victim};
@@ -119,20 +121,21 @@ impl Ftl {
 
     /// Takes a free superblock; leaves those that merges may need before they free one.
     fn take_free<N: Nand>(&mut self, nand: &mut N) -> u32 {
-        while !self.has_spare() && self.merge_next(nand) {}
+        while !self.can_spare(0) && self.merge(u32::MAX, nand) {}
         self.free.pop_front().expect("merging leaves superblocks free")
     }
 
-    /// Whether more superblocks are free than merges may need.
-    fn has_spare(&self) -> bool {
+    /// Whether more superblocks are free than merges, and this number of others, may need.
+    fn can_spare(&self, others: u32) -> bool {
         let bare = self.hybrid.as_ref().map_or(0, |hybrid| hybrid.bare);
-        self.free.len() as u32 > bare + 2
+        self.free.len() as u32 > bare + 2 + others
     }
 
-    /// Whether the next superblock to be taken was never used, and can be spared.
+    /// Whether the next superblock to be taken was never used, and can be spared when a stream has
+    /// taken its own.
     fn is_fresh(&self) -> bool {
         let next = self.free.front().copied();
-        self.has_spare() && next.is_some_and(|next| self.erases[next as usize] == 0)
+        self.can_spare(1) && next.is_some_and(|next| self.erases[next as usize] == 0)
     }
 
     /// Ensures that the shared log has room for a unit.
@@ -145,38 +148,55 @@ impl Ftl {
             self.close(full);
             self.hybrid().logs.push_back(full.superblock);
         }
-        while self.is_log_full() && self.merge_next(nand) {}
+        // These blocks are empty by now, but for the rest of a merge under way.
+        while self.hybrid().logs.len() as u32 > self.hybrid().kept && self.merge(u32::MAX, nand) {}
         let superblock = self.take_free(nand);
         self.host = self.open(superblock, false, nand);
+        self.hybrid().kept = self.closed_logs_to_keep();
     }
 
-    /// Whether the log is full. Blocks that were never used are taken before anything is merged.
-    fn is_log_full(&self) -> bool {
+    /// Returns the number of closed log blocks that stay when the log's open block is full. Blocks
+    /// that were never used are taken before anything is merged.
+    fn closed_logs_to_keep(&self) -> u32 {
         let hybrid = self.hybrid.as_ref().expect("the mapping is hybrid");
-        hybrid.logs.len() as u32 >= hybrid.most && !self.is_fresh()
+        let closed = hybrid.logs.len() as u32 + 1;
+        let excess = (closed + 1).saturating_sub(hybrid.most);
+        if excess == 0 || self.is_fresh() {
+            return closed;
+        }
+        let mut valid = 0;
+        let cheap = hybrid.logs.iter().take_while(|log| {
+            valid += self.valid[**log as usize];
+            valid <= self.superblock_slots
+        });
+        closed - (cheap.count() as u32).clamp(1, excess)
     }
 
-    /// Merges the oldest log block far enough to be empty when the open one is full.
+    /// Merges the oldest log blocks far enough to be empty when the open one is full.
     fn merge_ahead<N: Nand>(&mut self, nand: &mut N) {
-        let hybrid = self.hybrid.as_ref().expect("the mapping is hybrid");
-        let is_last = hybrid.logs.len() as u32 + 1 >= hybrid.most.max(2);
-        let oldest = hybrid.logs.front().copied();
-        if let Some(oldest) = oldest.filter(|_| is_last && !self.is_fresh()) {
-            while self.hybrid().logs.front() == Some(&oldest)
-                && self.valid[oldest as usize] > self.host.left()
-            {
-                self.merge_next(nand);
-            }
+        let step = self.shape.dies * self.shape.unit_slots;
+        while self.valid_in_due_logs() > self.host.left() {
+            self.merge(step, nand);
         }
     }
 
-    /// Ends the merge under way, or merges the next logical block with data in the oldest log
-    /// block; frees that log block if there is none. False: there is no closed log block.
-    fn merge_next<N: Nand>(&mut self, nand: &mut N) -> bool {
+    /// Returns the valid slots in the closed log blocks that are to be emptied before the open one
+    /// is full.
+    fn valid_in_due_logs(&self) -> u32 {
+        let hybrid = self.hybrid.as_ref().expect("the mapping is hybrid");
+        let due = (hybrid.logs.len() as u32 + 1).saturating_sub(hybrid.kept);
+        let logs = hybrid.logs.iter().take(due as usize);
+        logs.map(|log| self.valid[*log as usize]).sum()
+    }
+
+    /// Continues the merge under way, or begins that of the next logical block with data in the
+    /// oldest log block, by about `most` slots; frees that log block if there is none. False: there
+    /// is no closed log block.
+    fn merge<N: Nand>(&mut self, most: u32, nand: &mut N) -> bool {
         if self.hybrid().merging.is_none() && !self.begin_merge(nand) {
             return false;
         }
-        self.continue_merge(u32::MAX, nand);
+        self.continue_merge(most, nand);
         true
     }
 
@@ -306,10 +326,9 @@ impl Ftl {
     /// are free, or there is no closed log block.
     pub(super) fn idle_hybrid<N: Nand>(&mut self, slots: u32, nand: &mut N) -> Idle {
         let is_clean = self.free.len() as u32 >= self.settings.idle_free_superblocks;
-        if self.hybrid().merging.is_none() && (is_clean || !self.begin_merge(nand)) {
+        if self.hybrid().merging.is_none() && is_clean || !self.merge(slots, nand) {
             return Idle::Done;
         }
-        self.continue_merge(slots, nand);
         Idle::Cleaned
     }
 }

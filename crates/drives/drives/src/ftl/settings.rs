@@ -69,6 +69,9 @@ pub struct Settings {
     pub victims: Victims,
     /// When they are cleaned.
     pub pacing: Pacing,
+    /// Slots of good blocks that do not make a whole superblock. The firmware has them as a
+    /// reserve, so paced cleaning keeps fewer of the whole ones free, but at least three.
+    pub odd_slots: u32,
     /// Whether relocated slots go to the host's frontier, as in the simplest drives, rather than to
     /// a frontier of their own, which separates rarely written data.
     pub one_frontier: bool,
@@ -106,6 +109,7 @@ impl Default for Settings {
         Settings {
             victims: Victims::Greedy,
             pacing: Pacing::Paced { free_superblocks: 3 },
+            odd_slots: 0,
             one_frontier: false,
             slc: SlcSettings::NONE,
             idle_free_superblocks: 0,

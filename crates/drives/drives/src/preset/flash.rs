@@ -130,6 +130,13 @@ impl FlashModel {
         (f64::from(self.blocks) * (1.0 - lost)) as u32
     }
 
+    /// Returns the slots of the blocks that remain when the others of the drive of this seed are
+    /// whole superblocks.
+    fn odd_slots(&self, shape: &Shape, seed: u64) -> u32 {
+        let good = f64::from(self.blocks) * (1.0 - self.lost_of(seed));
+        ((good - libm::floor(good)) * f64::from(shape.superblock_slots())) as u32
+    }
+
     /// Returns the lost share of the drive of this seed. Each of its dies has bad blocks of its
     /// own; the firmware puts blocks of other dies in their place.
     ///
@@ -152,6 +159,7 @@ impl FlashModel {
         let mut settings = self.settings;
         settings.slc.static_superblocks = self.slc_static_bytes.div_ceil(each) as u32;
         settings.slc.dynamic_superblocks = self.slc_dynamic_bytes.div_ceil(each) as u32;
+        settings.odd_slots = self.odd_slots(shape, options.seed);
         settings.seed = options.seed;
         settings.compression_256 = (self.compression_floor * 256.0) as u32;
         settings

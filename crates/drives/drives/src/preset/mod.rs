@@ -109,7 +109,7 @@ pub const PUBLISHED: [&str; 8] = [
 
 /// Number of the mechanisms that turn a model's values into a drive. A change that makes a drive of
 /// the same values answer at other times raises it.
-const MECHANISMS: u32 = 4;
+const MECHANISMS: u32 = 5;
 
 /// Maximum number of models in a chain of `like`.
 const DEPTH: u32 = 8;

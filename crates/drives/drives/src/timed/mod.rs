@@ -5,6 +5,7 @@
 //! in the order of time; the caller controls the queue depth.
 
 mod flash;
+mod flights;
 mod spread;
 mod timing;
 
@@ -14,10 +15,9 @@ pub use timing::{Timing, slot_ns};
 use crate::ftl::{Found, Ftl, Idle, MapCost, UnitAddress};
 use crate::random::Random;
 use crate::shape::SLOT_BYTES;
-use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use flash::Flash;
+use flights::{Flight, Flights};
 
 /// Sectors of a slot.
 const SECTORS: u64 = SLOT_BYTES / 512;
@@ -67,10 +67,6 @@ impl Serial {
     }
 }
 
-/// A unit on the way to the flash: the time of its end, its superblock and unit, its slots of the
-/// buffer, and the number of erases of its superblock.
-type Flight = Reverse<(u64, u32, u32, u32, u32)>;
-
 /// A flash drive in time.
 pub struct Timed {
     ftl: Ftl,
@@ -81,7 +77,7 @@ pub struct Timed {
     write_limit: Serial,
     read_limit: Serial,
     /// Programs under way, the first to end first.
-    flights: BinaryHeap<Flight>,
+    flights: Flights,
     /// Slots of the buffer in use, including those under way.
     buffered: u32,
     /// The time when the last program for the host will have ended.
@@ -115,7 +111,7 @@ impl Timed {
         let staged = ftl.staged();
         Timed {
             flash: Flash::new(timing, &shape, ftl.settings().seed, ftl.erases()),
-            flights: BinaryHeap::with_capacity(1024),
+            flights: Flights::new(shape.dies),
             ftl,
             timing,
             link_in: Serial::default(),
@@ -272,7 +268,7 @@ impl Timed {
         // A buffer smaller than two units could never be filled and emptied in parallel.
         let most = self.ftl.settings().buffer_slots.max(2 * self.ftl.shape().unit_slots);
         while self.buffered >= most {
-            let Some(Reverse((end, _, _, slots, _))) = self.flights.pop() else {
+            let Some(Flight { end, slots, .. }) = self.flights.pop() else {
                 break;
             };
             self.buffered -= slots;
@@ -296,7 +292,7 @@ impl Timed {
         let end = self.flash.host_end;
         let erases = self.ftl.erases()[superblock as usize];
         let erases = erases - u32::from(self.flash.host_is_erased);
-        self.flights.push(Reverse((end, superblock, unit, slots, erases)));
+        self.flights.push(Flight { end, superblock, unit, slots, erases });
         self.programmed = self.programmed.max(end);
     }
 
@@ -487,9 +483,7 @@ impl Timed {
         }
         let mut random = Random::new(seed);
         self.ftl.drop_buffer(|slot| lost.push(u64::from(slot)));
-        let mut flights: Vec<_> = core::mem::take(&mut self.flights).into_vec();
-        flights.sort_unstable();
-        for Reverse((end, superblock, unit, _, erases)) in flights {
+        for Flight { end, superblock, unit, erases, .. } in self.flights.take_all() {
             // A superblock that was erased since has other contents by now, and the unit's slots
             // were written again or moved.
             let is_there = self.ftl.erases()[superblock as usize] == erases;

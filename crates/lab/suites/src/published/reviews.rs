@@ -86,6 +86,11 @@ const MSATA_REVIEW: &str = "AnandTech 7594";
 const INTEL_REVIEWS: &str = "AnandTech 2808 or 3631";
 const RAPID_REVIEW: &str = "a review of RAPID mode whose page is not recorded";
 const ANTHOLOGY: &str = "AnandTech 2738";
+const ANTHOLOGY_VERTEX: &str =
+    "AnandTech 2738 p25; assumed: in the state of the Summit in the same article";
+/// The program deletes its file after each run, which Windows 7 passes on as a TRIM.
+const HT4U_AGAIN: &str =
+    "ht4u samsung840proevo p9; assumed: a run after the TRIM of the file of the run before";
 
 const UNRECORDED: &str = "a review whose page is not recorded";
 /// Four at a time, over 8 GB of a new drive.
@@ -118,9 +123,8 @@ const AS_SSD_NEW: Test = as_ssd("fresh");
 /// One gigabyte, once.
 const AS_SSD_ONCE_NEW: Test = Test { seconds: Some(1), ..AS_SSD_NEW };
 const AS_SSD_ONCE_RESTED: Test = Test { seconds: Some(1), ..as_ssd(RESTED) };
-/// Returns the same test, about a gigabyte in these seconds, after a run before it: the program
-/// deletes its file, which Windows 7 passes on as a TRIM. Of a loaded drive the best of several
-/// runs was published, or a range; that these are runs after such a TRIM is assumed.
+/// Returns the same test, about a gigabyte in these seconds, after a run before it. Of a loaded
+/// drive the best of several runs was published, or a range; that these are such runs is assumed.
 const fn as_ssd_again(seconds: u64) -> Test {
     let prepare = Some("fill,trim,idle:5s");
     let seconds = Some(seconds);
@@ -240,14 +244,21 @@ const LINES: &[Line] = &[
     ("samsung-840-pro-256", AS_SSD_ONCE_NEW, AS_SSD_WRITE, Near(503.0 * MIB), Predicted, HT4U),
     ("samsung-840-pro-256", AS_SSD_ONCE_RESTED, AS_SSD_WRITE, Near(39.7 * MIB), Predicted, HT4U),
     ("sandforce-sf-2281-240", AS_SSD_ONCE_NEW, AS_SSD_WRITE, Near(275.4 * MIB), Predicted, HT4U),
-    ("samsung-840-pro-256", as_ssd_again(2), AS_SSD_WRITE, Near(468.0 * MIB), Predicted, HT4U),
+    (
+        "samsung-840-pro-256",
+        as_ssd_again(2),
+        AS_SSD_WRITE,
+        Near(468.0 * MIB),
+        Predicted,
+        HT4U_AGAIN,
+    ),
     (
         "sandforce-sf-2281-240",
         as_ssd_again(5),
         AS_SSD_WRITE,
         Between(115.2 * MIB, 141.0 * MIB),
         Predicted,
-        HT4U,
+        HT4U_AGAIN,
     ),
     ("ocz-revodrive-350-480", REVO, CLEAN, Near(447.1), Circular, FACEOFF),
     ("ocz-revodrive-350-480", REVO, DIRTY, Near(157.1), Predicted, FACEOFF),
@@ -352,12 +363,23 @@ const LINES: &[Line] = &[
     ),
 ];
 
+/// Random writes after more data than the unused blocks can hold.
+const OVERWRITTEN_QD3: Test = corner("filled", OVERWRITTEN, QD3_WRITE);
+
 /// Lines whose rows are not rates of 10^6 bytes, or are selected in a plan of several.
 const LATENCIES: &[(&str, Test, Row3, Wanted, Worth, &str)] = &[
     ("samsung-840-evo-250", QD1, Row3::Rate, Near(22_769.0), Circular, RAPID_REVIEW),
     ("samsung-840-evo-250", QD1, Row3::MeanUs, Near(43.5), Circular, RAPID_REVIEW),
     ("samsung-840-evo-250", QD1, Row3::MostUs, Near(751.2), Predicted, RAPID_REVIEW),
     ("samsung-840-pro-256", QD4, Row3::Rate, Near(61_000.0), Predicted, UNRECORDED),
+    (
+        "ocz-vertex-120-early",
+        OVERWRITTEN_QD3,
+        Row3::MeanUs,
+        Near(4860.0),
+        Predicted,
+        ANTHOLOGY_VERTEX,
+    ),
     line("samsung-840-250", AS_SSD_ALL_NEW, "4K read", Row3::Mib, 26.38, COMPUTERBASE),
     line("samsung-840-250", AS_SSD_ALL_NEW, "4K write", Row3::Mib, 69.73, COMPUTERBASE),
     line("samsung-840-250", AS_SSD_ALL_NEW, "4K-64Thrd read", Row3::Mib, 347.18, COMPUTERBASE),
@@ -487,12 +509,6 @@ const MISSED: &[(&str, &str, &str)] = &[
         "4K-64Thrd write after fill,random",
         "the program writes a fixed amount, of which the SLC area takes a part; here each test \
          takes 10 s, and the area is full before",
-    ),
-    (
-        "samsung-840-250",
-        "write, sequential 1 MiB, QD1 after fill,random:100%",
-        "how the drive was used is not published; one random overwrite of the whole drive is \
-         assumed",
     ),
 ];
 
