@@ -1,0 +1,97 @@
+"""The simulator of the package, as a sweep uses it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import overdrive
+
+from .errors import JobError
+
+BLOCK_BYTES = 4096
+
+
+def version() -> str:
+    """Returns the version of the package, which is that of the command."""
+    return str(overdrive.__version__)
+
+
+def policies() -> list[str]:
+    """Returns the names of all policies."""
+    return list(overdrive.policies())
+
+
+def formats() -> list[str]:
+    """Returns the names of all formats of traces."""
+    return list(overdrive.formats())
+
+
+@functools.cache
+def drives() -> frozenset[str]:
+    """Returns the names of the modelled drives."""
+    return frozenset(overdrive.drives().column("name").to_pylist())
+
+
+@functools.cache
+def served_policies() -> frozenset[str]:
+    """Returns the policies of ``overdrive serve``: those that have a compressed tier."""
+    with tempfile.TemporaryDirectory(prefix="overdrive-") as folder:
+        trace = os.path.join(folder, "one.csv")
+        with open(trace, "w") as file:
+            file.write("R,0,4096\n")
+        found = overdrive.simulate(
+            trace, memory="4K", policies=policies(), format="csv", compress=2.0, threads=1
+        )
+    return frozenset(
+        row["policy"] for row in found.to_pylist() if row["compress_miss_ratio"] is not None
+    )
+
+
+def simulate(
+    path: str,
+    *,
+    policy: str,
+    sizes: Sequence[str],
+    format: str | None,
+    ratio: float | None,
+    count: str,
+) -> list[dict[str, Any]]:
+    """Returns the figures of a policy for each size, on one processor.
+
+    Raises:
+        JobError: the trace cannot be read, or a size is impossible for it.
+    """
+    try:
+        table = overdrive.simulate(
+            path,
+            memory=list(sizes),
+            policies=policy,
+            format=format,
+            count="reads" if count == "reads" else "all",
+            compress=ratio,
+            threads=1,
+        )
+    except overdrive.UsageError as error:
+        raise JobError(str(error), lasting=True, of_parameters=True) from None
+    except overdrive.MalformedError as error:
+        raise JobError(str(error), lasting=True) from None
+    except overdrive.Error as error:
+        raise JobError(str(error), lasting=False) from None
+    head = overdrive.head(table)
+    part = "" if ratio is None else "compress_"
+    return [
+        {
+            "memory_bytes": run["memory_bytes"],
+            "format": head["format"],
+            "requests": run["requests"],
+            "footprint_blocks": head["footprint_blocks"],
+            "block_accesses": run["block_accesses"],
+            "block_misses": run[part + "block_misses"],
+            "miss_ratio": run[part + "miss_ratio"],
+        }
+        for run in table.to_pylist()
+    ]
