@@ -97,7 +97,9 @@ class Cluster:
             run_job, list(by_key.values()), key=list(by_key), resources=self.resources, pure=True
         )
         try:
-            ended = as_completed(futures, with_results=True, raise_errors=False)
+            ended = as_completed(
+                futures, loop=self.client.loop, with_results=True, raise_errors=False
+            )
             for batch in ended.batches():
                 for future, value in batch:
                     yield by_key[future.key], self._result(by_key[future.key], future, value)
