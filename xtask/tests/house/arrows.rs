@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 46] = [
+const ALLOWED: [(&str, &[&str]); 47] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
@@ -21,7 +21,7 @@ const ALLOWED: [(&str, &[&str]); 46] = [
     ("packing", &["allocations", "lane"]),
     // Its example generates traces.
     ("policy", &["allocations", "lane"]),
-    ("simulator", &["lane", "policy", "trace"]),
+    ("simulator", &["lane", "block", "packing", "policy", "trace"]),
     ("traces", &["lane", "simulator", "trace"]),
     ("imitation", &["lane", "policy", "simulator", "trace", "traces"]),
     ("cache", &["allocations", "lane", "block", "policy", "histogram", "hotlist", "packing"]),
@@ -56,6 +56,7 @@ const ALLOWED: [(&str, &[&str]); 46] = [
     ("live", &["cache", "daemon", "histogram", "stack"]),
     ("dashboard", &["advice", "block", "daemon", "host", "live", "report", "stack"]),
     ("overdrive", OVERDRIVE),
+    ("overdrive-python", PYTHON),
     ("benchmarks", BENCHMARKS),
     ("killtest", KILLTEST),
     ("xtask", &[]),
@@ -171,6 +172,9 @@ const OVERDRIVE: &[&str] = &[
     "trace",
     "traces",
 ];
+// Only what the command uses for the same tasks.
+const PYTHON: &[&str] =
+    &["block", "drives", "host", "rigs", "simulator", "stack", "suites", "trace", "traces"];
 const KILLTEST: &[&str] = &["lane", "block", "export", "nbd", "host", "ring", "holder"];
 const BENCHMARKS: &[&str] = &[
     "files",

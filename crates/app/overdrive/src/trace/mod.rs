@@ -7,7 +7,6 @@ mod generate_named;
 mod generate_options;
 mod generate_output;
 mod info;
-mod info_json;
 mod info_page;
 mod info_text;
 pub(crate) mod record;
