@@ -16,7 +16,7 @@ from typing import Any
 
 from . import native
 from .errors import JobError
-from .manifest import NO_COMPRESSION, NO_DRIVE, Manifest
+from .manifest import NO_COMPRESSION, NO_DRIVE, Manifest, Replay
 from .traces import Trace, local_path
 
 #: Raised with each change of the meaning of results, so that older ones are computed again.
@@ -35,6 +35,8 @@ class Job:
     policy: str
     compression: str
     drive: str
+    #: None: without a drive.
+    replay: Replay | None
     sizes: tuple[str, ...]
     count: str
     version: str
@@ -82,6 +84,7 @@ def plan(manifest: Manifest, traces: Sequence[Trace]) -> list[tuple[Trace, Job]]
                         policy=policy,
                         compression=compression,
                         drive=drive,
+                        replay=None if drive == NO_DRIVE else manifest.replay,
                         sizes=manifest.sizes,
                         count=manifest.count,
                         version=version,
@@ -90,7 +93,10 @@ def plan(manifest: Manifest, traces: Sequence[Trace]) -> list[tuple[Trace, Job]]
 
 
 def _is_possible(policy: str, compression: str, drive: str) -> bool:
-    """Whether there is such a cache: tiers and drives require a policy of ``overdrive serve``."""
+    """Whether there is such a cache: tiers and drives require a policy of ``overdrive serve``, and
+    a replay has no data that could be compressed."""
+    if compression != NO_COMPRESSION and drive != NO_DRIVE:
+        return False
     is_plain = compression == NO_COMPRESSION and drive == NO_DRIVE
     return is_plain or policy in native.served_policies()
 
@@ -141,6 +147,16 @@ def _simulate(path: str, job: Job, sizes: tuple[str, ...]) -> list[dict[str, Any
         ratio=None if job.compression == NO_COMPRESSION else float(job.compression),
         count=job.count,
     )
+    if job.replay is not None:
+        for row in rows:
+            row |= native.replay(
+                path,
+                job.drive,
+                policy=job.policy,
+                memory_bytes=row["memory_bytes"],
+                format=job.format,
+                **asdict(job.replay),
+            )
     return [
         {**row, "memory": size, "status": "ok"} for size, row in zip(sizes, rows, strict=True)
     ]

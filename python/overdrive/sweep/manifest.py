@@ -22,6 +22,9 @@ NO_DRIVE = "none"
 NO_COMPRESSION = "off"
 #: Limits of a mean ratio, as of ``overdrive sim --compress``.
 RATIO_MIN, RATIO_MAX = 1.0, 512.0
+#: As of ``overdrive trace replay``.
+DEPTH_MAX = 2048
+MAPS = ("wrap", "scale", "clip")
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,15 @@ class Source:
     paths: tuple[str, ...]
     format: str | None
     workload: str
+
+
+@dataclass(frozen=True)
+class Replay:
+    """How a trace is replayed on drives. ``depth`` None: at its recorded times."""
+
+    depth: int | None = None
+    map: str | None = None
+    state: str = "filled"
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,7 @@ class Manifest:
     sizes: tuple[str, ...]
     compression: tuple[str, ...]
     drives: tuple[str, ...]
+    replay: Replay
     count: str
     memory_bytes: int | None
     workers: int | None
@@ -85,7 +98,7 @@ class _Checker:
         self.known(
             table,
             "",
-            "traces output policies sizes compression drives count memory workers",
+            "traces output policies sizes compression drives replay count memory workers",
         )
         drives = self.texts(table, "drives", self.drive, [NO_DRIVE])
         compression = self.texts(table, "compression", self.ratio, [NO_COMPRESSION])
@@ -98,6 +111,7 @@ class _Checker:
             sizes=self.texts(table, "sizes", self.size, None),
             compression=compression,
             drives=drives,
+            replay=self.replay(table),
             count=self.choice(table, "count", ("all", "reads")),
             memory_bytes=self.memory(table),
             workers=self.workers(table),
@@ -199,6 +213,21 @@ class _Checker:
         if value is not None and (type(value) is not int or not 1 <= value <= 1024):
             raise self.error("workers", f"{value!r} is no number of processes; write 1 to 1024")
         return value
+
+    def replay(self, table: dict[str, Any]) -> Replay:
+        keys = table.get("replay", {})
+        if not isinstance(keys, dict):
+            raise self.error("replay", "is no table; write [replay] with depth, map or state")
+        self.known(keys, "replay.", "depth map state")
+        depth, mapping, state = keys.get("depth"), keys.get("map"), keys.get("state", "filled")
+        if depth is not None and (type(depth) is not int or not 1 <= depth <= DEPTH_MAX):
+            raise self.error("replay.depth", f"{depth!r} is no depth; write 1 to {DEPTH_MAX}")
+        if mapping is not None and mapping not in MAPS:
+            what = f"{mapping!r} is not known; write one of {', '.join(MAPS)}"
+            raise self.error("replay.map", what)
+        if not isinstance(state, str) or not state.strip():
+            raise self.error("replay.state", "is no text; write \"fresh\" or \"filled\"")
+        return Replay(depth, mapping, state)
 
     def sources(self, table: dict[str, Any]) -> tuple[Source, ...]:
         entries = table.get("traces")

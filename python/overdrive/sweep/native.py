@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import overdrive
+from overdrive import _native
 
 from .errors import JobError
 
@@ -51,6 +54,19 @@ def served_policies() -> frozenset[str]:
     )
 
 
+@contextlib.contextmanager
+def _errors_of_jobs() -> Iterator[None]:
+    """Turns the package's exceptions into those of jobs."""
+    try:
+        yield
+    except overdrive.UsageError as error:
+        raise JobError(str(error), lasting=True, of_parameters=True) from None
+    except overdrive.MalformedError as error:
+        raise JobError(str(error), lasting=True) from None
+    except overdrive.Error as error:
+        raise JobError(str(error), lasting=False) from None
+
+
 def simulate(
     path: str,
     *,
@@ -65,7 +81,7 @@ def simulate(
     Raises:
         JobError: the trace cannot be read, or a size is impossible for it.
     """
-    try:
+    with _errors_of_jobs():
         table = overdrive.simulate(
             path,
             memory=list(sizes),
@@ -75,12 +91,6 @@ def simulate(
             compress=ratio,
             threads=1,
         )
-    except overdrive.UsageError as error:
-        raise JobError(str(error), lasting=True, of_parameters=True) from None
-    except overdrive.MalformedError as error:
-        raise JobError(str(error), lasting=True) from None
-    except overdrive.Error as error:
-        raise JobError(str(error), lasting=False) from None
     head = overdrive.head(table)
     part = "" if ratio is None else "compress_"
     return [
@@ -95,3 +105,38 @@ def simulate(
         }
         for run in table.to_pylist()
     ]
+
+
+def replay(
+    path: str,
+    drive: str,
+    *,
+    policy: str,
+    memory_bytes: int,
+    format: str | None,
+    depth: int | None,
+    map: str | None,
+    state: str,
+) -> dict[str, Any]:
+    """Returns the latencies of a trace's requests on a modelled drive behind a cache.
+
+    Raises:
+        JobError: the trace cannot be read, or not be replayed on this drive.
+    """
+    with _errors_of_jobs():
+        text = _native.replay(
+            path,
+            drive,
+            format=format,
+            cache=memory_bytes,
+            policy=policy,
+            depth=depth,
+            map=map,
+            state=state,
+        )
+    found: dict[str, Any] = json.loads(text)
+    return {key: found[key] for key in LATENCIES}
+
+
+#: Keys of a replay that are columns of the results.
+LATENCIES = ("mean_ns", "p50_ns", "p99_ns", "p99_99_ns", "max_ns", "elapsed_ns")

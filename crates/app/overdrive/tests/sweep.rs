@@ -107,11 +107,17 @@ fn a_python_is_named_by_the_option_or_the_environment() {
     let home = tempfile::tempdir().expect("a directory");
     let output = run(home.path(), home.path(), &["x.toml", "--python", "/no/python"]);
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(errors(&output).trim(), "overdrive: --python: /no/python is no program; name a Python");
+    assert_eq!(
+        errors(&output).trim(),
+        "overdrive: --python: /no/python is no program; name a Python"
+    );
     let mut command = command(home.path(), home.path(), &["x.toml"]);
     let output = command.env("OVERDRIVE_PYTHON", "no-python").output().expect("the command runs");
     let message = errors(&output);
-    assert!(message.starts_with("overdrive: OVERDRIVE_PYTHON: no-python is no program"), "{message}");
+    assert!(
+        message.starts_with("overdrive: OVERDRIVE_PYTHON: no-python is no program"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -143,7 +149,8 @@ def main(words):
     line.clear();
     std::io::BufRead::read_line(&mut out, &mut line).expect("a line");
     assert_eq!((line.as_str(), child.wait().expect("it ends").code()), ("1\n", Some(1)));
-    let killed = "import os, signal\n\ndef main(words):\n    os.kill(os.getpid(), signal.SIGKILL)\n";
+    let killed =
+        "import os, signal\n\ndef main(words):\n    os.kill(os.getpid(), signal.SIGKILL)\n";
     let output = run(home.path(), &package(home.path(), VERSION, killed), &["x.toml"]);
     let message = errors(&output);
     assert_eq!(output.status.code(), Some(1));

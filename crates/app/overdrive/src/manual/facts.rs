@@ -98,7 +98,10 @@ const OTHER_STATUSES: [(&str, &[Fact<u8>]); 9] = [
         &[
             (0, "All jobs have results."),
             (1, "Rows have no figures, or Ctrl-C has ended it; the results so far were written."),
-            (2, "Wrong usage, a manifest that is not valid, or no Python package: nothing was run."),
+            (
+                2,
+                "Wrong usage, a manifest that is not valid, or no Python package: nothing was run.",
+            ),
         ],
     ),
 ];

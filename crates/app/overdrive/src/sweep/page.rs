@@ -30,6 +30,10 @@ impl Setup<'_> {
         row.compression == self.compression && row.drive == self.drive
     }
 
+    fn has_drive(&self) -> bool {
+        self.drive != "none"
+    }
+
     /// Returns its name, empty for the plain one.
     fn name(&self) -> String {
         let compression = match self.compression {
@@ -45,8 +49,12 @@ impl Setup<'_> {
 
 /// Returns the page.
 pub(super) fn page(results: &Results) -> String {
-    let setups = setups(results);
+    let all = setups(results);
+    let setups = caches(&all);
+    let drives: Vec<Setup<'_>> = all.iter().copied().filter(Setup::has_drive).collect();
     let classes = results.distinct(|row| &row.class);
+    let of_misses = standings(results, &setups, &classes, misses);
+    let of_latency = standings(results, &drives, &classes, |row| row.mean_ns);
     let mut parts = String::new();
     for setup in &setups {
         parts += &curves(results, *setup, None, Names::Beside).unwrap_or_default();
@@ -56,9 +64,10 @@ pub(super) fn page(results: &Results) -> String {
         let plots: Vec<String> = classes.iter().take(PLOTS_MAX).filter_map(of_class).collect();
         parts += &section("By class", &side_by_side(&plots));
     }
-    parts += &section("Winners", &winners(results, &setups, &classes));
+    parts += &section("Winners", &winners("miss ratio", &of_misses, &ratio));
     parts += &section("Miss ratios by size", &by_size(results, &setups));
-    parts += &section("Latencies on modelled drives", &latencies(results, &setups));
+    let faster = winners("mean latency", &of_latency, &time);
+    parts += &section("Latencies on modelled drives", &(faster + &latencies(results, &drives)));
     parts += &section("Rows without figures", &marked(results));
     parts += &section("Method", &method());
     let summary = &results.summary;
@@ -71,11 +80,12 @@ pub(super) fn page(results: &Results) -> String {
             grouped(summary["jobs"].as_u64().unwrap_or_default()),
             text("version"),
         ),
-        verdict: &verdict(results, setups.first()),
+        verdict: &verdict(results, of_misses.first()),
         style: STYLE,
         parts: &parts,
         schema: SCHEMA,
-        raw: &serde_json::to_string(&raw(results, &setups, &classes)).unwrap_or_default(),
+        raw: &serde_json::to_string(&raw(results, &setups, &classes, &[of_misses, of_latency]))
+            .unwrap_or_default(),
     };
     page.html()
 }
@@ -86,6 +96,17 @@ fn setups(results: &Results) -> Vec<Setup<'_>> {
         let setup = Setup { compression: &row.compression, drive: &row.drive };
         if !found.contains(&setup) {
             found.push(setup);
+        }
+    }
+    found
+}
+
+/// Returns one setup for each compression: miss ratios do not depend on the drive.
+fn caches<'a>(setups: &[Setup<'a>]) -> Vec<Setup<'a>> {
+    let mut found: Vec<Setup<'_>> = Vec::new();
+    for setup in setups {
+        if found.iter().all(|other| other.compression != setup.compression) {
+            found.push(*setup);
         }
     }
     found
@@ -127,7 +148,8 @@ fn means<'a>(
     let mut sums: Vec<(&str, &str, f64, f64)> = Vec::new();
     for row in results.rows.iter().filter(takes) {
         let Some(value) = figure(row) else { continue };
-        let is_same = |sum: &&mut (&str, &str, f64, f64)| (sum.0, sum.1) == (&row.policy, &row.memory);
+        let is_same =
+            |sum: &&mut (&str, &str, f64, f64)| (sum.0, sum.1) == (&row.policy, &row.memory);
         match sums.iter_mut().find(is_same) {
             Some(sum) => (sum.2, sum.3) = (sum.2 + value, sum.3 + 1.0),
             None => sums.push((&row.policy, &row.memory, value, 1.0)),
@@ -214,10 +236,31 @@ fn shares(values: impl Iterator<Item = f64>) -> Axis {
     Axis { low, high, scale: Scale::Decades }
 }
 
-/// Returns the standing of the policies of a class, or of all traces.
-fn standing_of(results: &Results, setup: Setup<'_>, class: Option<&str>) -> Option<Standing> {
-    let takes = |row: &Row| setup.takes(row) && class.is_none_or(|class| row.class == class);
-    standing(results, &takes, misses)
+/// The traces of a class with a setup, and the standing of the policies there.
+struct Group<'a> {
+    setup: Setup<'a>,
+    /// None: all traces.
+    class: Option<&'a str>,
+    standing: Standing,
+}
+
+/// Returns the standings of each setup: of all traces, and of each class.
+fn standings<'a>(
+    results: &'a Results,
+    setups: &[Setup<'a>],
+    classes: &[&'a str],
+    figure: Figure,
+) -> Vec<Group<'a>> {
+    let mut found = Vec::new();
+    for setup in setups {
+        for class in groups(classes) {
+            let takes =
+                |row: &Row| setup.takes(row) && class.is_none_or(|class| row.class == class);
+            let standing = standing(results, &takes, figure);
+            found.extend(standing.map(|standing| Group { setup: *setup, class, standing }));
+        }
+    }
+    found
 }
 
 /// Returns the classes with a row of their own; None is all traces together.
@@ -226,40 +269,43 @@ fn groups<'a>(classes: &[&'a str]) -> Vec<Option<&'a str>> {
     std::iter::once(None).chain(several.iter().copied().map(Some)).collect()
 }
 
-fn winners(results: &Results, setups: &[Setup<'_>], classes: &[&str]) -> String {
+/// Writes a figure of a table.
+type Text = dyn Fn(f64) -> String;
+
+fn ratio(value: f64) -> String {
+    format!("{value:.4}")
+}
+
+/// Returns the table of the standings of a figure.
+fn winners(figure: &str, standings: &[Group<'_>], text: &Text) -> String {
     let heads = [
         Head::text("traces"),
         Head::number("number"),
         Head::text("lowest mean"),
-        Head::number("miss ratio"),
+        Head::number(figure),
         Head::number("best of resamples"),
         Head::text("next"),
         Head::number("difference"),
         Head::text("verdict"),
     ];
-    let mut rows = Vec::new();
-    for setup in setups {
-        for class in groups(classes) {
-            if let Some(standing) = standing_of(results, *setup, class) {
-                let name = class.unwrap_or("all").to_owned() + &setup.name();
-                rows.push(winner(name, &standing));
-            }
-        }
-    }
+    let row = |group: &Group<'_>| {
+        winner(group.class.unwrap_or("all").to_owned() + &group.setup.name(), &group.standing, text)
+    };
+    let rows: Vec<Vec<TableCell>> = standings.iter().map(row).collect();
     if rows.is_empty() {
         return String::new();
     }
-    table("Winners", &heads, &rows)
-        + "<p class=\"sub\">Difference: of the mean miss ratios, with its interval (95 % for all \
+    table(&format!("Winners by {figure}"), &heads, &rows)
+        + "<p class=\"sub\">Difference: of the means, with its interval (95 % for all \
            pairs of policies together).</p>\n"
 }
 
-fn winner(name: String, standing: &Standing) -> Vec<TableCell> {
+fn winner(name: String, standing: &Standing, text: &Text) -> Vec<TableCell> {
     let best = &standing.scores[0];
     let next = standing.rivals().next();
     let difference = next.map_or(String::new(), |next| match next.behind {
-        Some(behind) => interval(&behind),
-        None => format!("{:.4}", next.mean - best.mean),
+        Some(behind) => interval(&behind, text),
+        None => text(next.mean - best.mean),
     });
     let close = standing.rivals().filter(|one| one.behind.is_some_and(|behind| behind.low <= 0.0));
     let close: Vec<&str> = close.map(|score| score.policy.as_str()).collect();
@@ -277,7 +323,7 @@ fn winner(name: String, standing: &Standing) -> Vec<TableCell> {
         name.into(),
         grouped(standing.traces as u64).into(),
         TableCell::marked(best.policy.clone(), "least"),
-        format!("{:.4}", best.mean).into(),
+        text(best.mean).into(),
         best_share.into(),
         next.map_or(String::new(), |next| next.policy.clone()).into(),
         difference.into(),
@@ -285,22 +331,16 @@ fn winner(name: String, standing: &Standing) -> Vec<TableCell> {
     ]
 }
 
-fn interval(of: &Interval) -> String {
-    format!("{:.4} ({:.4} to {:.4})", of.mean, of.low, of.high)
+fn interval(of: &Interval, text: &Text) -> String {
+    format!("{} ({} to {})", text(of.mean), text(of.low), text(of.high))
 }
 
 /// Returns a table for each setup: sizes down, policies across, the lowest of each size in bold.
 fn by_size(results: &Results, setups: &[Setup<'_>]) -> String {
-    let ratio = |value: f64| format!("{value:.4}");
     setups.iter().map(|setup| matrix(results, *setup, misses, &ratio)).collect()
 }
 
-fn matrix(
-    results: &Results,
-    setup: Setup<'_>,
-    figure: Figure,
-    text: &dyn Fn(f64) -> String,
-) -> String {
+fn matrix(results: &Results, setup: Setup<'_>, figure: Figure, text: &Text) -> String {
     let means = means(results, setup, None, figure);
     let (mut policies, mut sizes): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for mean in &means {
@@ -319,7 +359,10 @@ fn matrix(
         .collect();
     let row = |size: &&str| {
         let value = |policy: &str| {
-            means.iter().find(|mean| (mean.policy, mean.memory) == (policy, size)).map(|it| it.value)
+            means
+                .iter()
+                .find(|mean| (mean.policy, mean.memory) == (policy, size))
+                .map(|it| it.value)
         };
         let rivals = policies.iter().filter(|policy| **policy != BOUND);
         let least = rivals.filter_map(|policy| value(policy)).fold(f64::INFINITY, f64::min);
@@ -341,16 +384,23 @@ fn matrix(
     caption + &table(&format!("Means{name}"), &heads, &rows)
 }
 
-/// Returns the mean latencies on each drive.
-fn latencies(results: &Results, setups: &[Setup<'_>]) -> String {
-    let with_drive = setups.iter().filter(|setup| setup.drive != "none");
-    with_drive.map(|setup| matrix(results, *setup, |row| row.mean_ns, &time)).collect()
+/// Returns the latencies on each drive: mean, and 99th percentile.
+fn latencies(results: &Results, drives: &[Setup<'_>]) -> String {
+    let mut tables = String::new();
+    for setup in drives {
+        tables += "<p>Mean latency of all requests:</p>\n";
+        tables += &matrix(results, *setup, |row| row.mean_ns, &time);
+        tables += "<p>99th percentile of each trace, in the mean of the traces:</p>\n";
+        tables += &matrix(results, *setup, |row| row.p99_ns.map(|ns| ns as f64), &time);
+    }
+    tables
 }
 
 /// Lists traces without figures, each with its reason once.
 fn marked(results: &Results) -> String {
     let mut reasons: Vec<(&str, &str)> = Vec::new();
-    let failed = results.rows.iter().filter_map(|row| Some((row.trace.as_str(), row.error.as_deref()?)));
+    let failed =
+        results.rows.iter().filter_map(|row| Some((row.trace.as_str(), row.error.as_deref()?)));
     for (trace, reason) in failed {
         if reasons.last() != Some(&(trace, reason)) && !reasons.contains(&(trace, reason)) {
             reasons.push((trace, reason));
@@ -394,13 +444,12 @@ fn method() -> String {
     sentences.iter().map(|text| format!("<p>{}</p>\n", escaped(text))).collect()
 }
 
-fn verdict(results: &Results, setup: Option<&Setup<'_>>) -> String {
+fn verdict(results: &Results, first: Option<&Group<'_>>) -> String {
     let mut lines = Vec::new();
     if results.summary["complete"] == false {
         lines.push("Not complete: the figures are of the jobs that have ended.".to_owned());
     }
-    let found = setup.and_then(|setup| standing_of(results, *setup, None));
-    if let Some(standing) = found {
+    if let Some(Group { standing, .. }) = first {
         let best = &standing.scores[0];
         let next = standing.rivals().next();
         lines.push(match next {
@@ -408,7 +457,9 @@ fn verdict(results: &Results, setup: Option<&Setup<'_>>) -> String {
             Some(next) => {
                 let certain = match standing.is_clear() {
                     true => "This is beyond chance",
-                    false if standing.traces < TRACES_MIN => "There are too few traces for a verdict",
+                    false if standing.traces < TRACES_MIN => {
+                        "There are too few traces for a verdict"
+                    }
                     false => "This may be chance",
                 };
                 format!(
@@ -430,30 +481,44 @@ fn verdict(results: &Results, setup: Option<&Setup<'_>>) -> String {
     lines.join("\n")
 }
 
+fn json_of(standings: &[Group<'_>], figure: &str) -> Vec<Value> {
+    standings.iter().map(|group| standing_json(group, figure)).collect()
+}
+
+fn standing_json(group: &Group<'_>, figure: &str) -> Value {
+    let Group { setup, class, standing } = group;
+    let scores = standing.scores.iter().map(|score| {
+        let behind = score.behind;
+        json!({
+            "policy": score.policy,
+            figure: score.mean,
+            "difference": behind.map(|it| it.mean),
+            "difference_low": behind.map(|it| it.low),
+            "difference_high": behind.map(|it| it.high),
+            "best_share": score.best_share,
+        })
+    });
+    json!({
+        "class": class,
+        "compression": setup.compression,
+        "drive": setup.drive,
+        "traces": standing.traces,
+        "left_out": standing.left_out,
+        "clear": standing.is_clear(),
+        "policies": scores.collect::<Vec<_>>(),
+    })
+}
+
 /// Returns the summary, the standings and the means as JSON.
-fn raw(results: &Results, setups: &[Setup<'_>], classes: &[&str]) -> Value {
-    let mut standings = Vec::new();
+fn raw(
+    results: &Results,
+    setups: &[Setup<'_>],
+    classes: &[&str],
+    [of_misses, of_latency]: &[Vec<Group<'_>>; 2],
+) -> Value {
     let mut all_means = Vec::new();
     for setup in setups {
         for class in groups(classes) {
-            if let Some(standing) = standing_of(results, *setup, class) {
-                let scores = standing.scores.iter().map(|score| {
-                    let behind = score.behind;
-                    json!({
-                        "policy": score.policy,
-                        "miss_ratio": score.mean,
-                        "difference": behind.map(|it| it.mean),
-                        "difference_low": behind.map(|it| it.low),
-                        "difference_high": behind.map(|it| it.high),
-                        "best_share": score.best_share,
-                    })
-                });
-                standings.push(json!({
-                    "class": class, "compression": setup.compression, "drive": setup.drive,
-                    "traces": standing.traces, "left_out": standing.left_out,
-                    "clear": standing.is_clear(), "policies": scores.collect::<Vec<_>>(),
-                }));
-            }
             for mean in means(results, *setup, class, misses) {
                 all_means.push(json!({
                     "class": class, "compression": setup.compression, "drive": setup.drive,
@@ -465,7 +530,8 @@ fn raw(results: &Results, setups: &[Setup<'_>], classes: &[&str]) -> Value {
     json!({
         "schema": SCHEMA,
         "summary": results.summary,
-        "standings": standings,
+        "standings": json_of(of_misses, "miss_ratio"),
+        "standings_on_drives": json_of(of_latency, "mean_ns"),
         "means": all_means,
     })
 }
@@ -541,6 +607,26 @@ mod tests {
         assert!(few.contains("too few traces") && !few.contains("beyond chance"), "{few}");
         let none = Results { summary: json!({}), rows: Vec::new() };
         assert!(!page(&none).contains("<svg"));
+    }
+
+    #[test]
+    fn drives_have_latencies_and_their_own_winners() {
+        let mut all = results(8);
+        let on_drive = all.rows.iter().filter(|row| row.compression == "off");
+        let on_drive = on_drive.filter(|row| row.policy != BOUND).cloned().map(|row| Row {
+            drive: "disk".to_owned(),
+            // The other policy is faster here.
+            mean_ns: Some(if row.policy == "lru" { 1e6 } else { 3e6 }),
+            p99_ns: Some(9_000_000),
+            ..row
+        });
+        let on_drive: Vec<Row> = on_drive.collect();
+        all.rows.extend(on_drive);
+        let page = page(&all);
+        for part in ["<h2>Latencies", "lru is best", "2.00 ms (2.00 ms to 2.00 ms)", "9.00 ms"] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert!(page.contains("sieve is best"), "by misses");
     }
 
     #[test]

@@ -107,8 +107,7 @@ fn wait(child: &mut Child, signals: &host::File) -> std::io::Result<ExitStatus> 
     let ended = pidfd_open(pid, PidfdFlags::empty())?;
     let mut is_interrupted = false;
     loop {
-        let mut polled =
-            [PollFd::new(&ended, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        let mut polled = [PollFd::new(&ended, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
         // Signals stay readable: only the first one is passed on.
         let watched = if is_interrupted { &mut polled[..1] } else { &mut polled[..] };
         // An error here is an interrupted call: the next round polls again.
