@@ -24,6 +24,7 @@ from .support import (
     write_trace,
 )
 
+pytestmark = pytest.mark.slow
 pytest.importorskip("distributed")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import overdrive
-from overdrive.sweep import Sweep, load
+from overdrive.sweep import Summary, Sweep, load
 from overdrive.sweep.local import worker_count
 from overdrive.sweep.progress import Progress
 
@@ -24,6 +24,7 @@ from .support import (
     outputs,
     parts,
     rows,
+    run_here,
     sweep,
     until,
     workers,
@@ -32,7 +33,7 @@ from .support import (
 )
 
 #: Traces and requests for sweeps that are killed: long enough to be hit in the middle.
-KILLED = (12, 20_000)
+KILLED = (10, 12_000)
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with longer traces, and the results of one worker in ``one``."""
     home = tmp_path_factory.mktemp("long")
     for number in range(KILLED[0]):
-        write_trace(home / "traces" / f"{number}.csv", number, requests=KILLED[1], blocks=20_000)
+        write_trace(home / "traces" / f"{number}.csv", number, requests=KILLED[1], blocks=10_000)
     path = write_manifest(home / "one.toml", output="one")
     assert sweep(path, "--workers", "1")["ran"] == KILLED[0] * len(POLICIES)
     return home
@@ -71,10 +72,9 @@ def some(folder: Path) -> bool:
 
 def test_rows_are_those_of_the_simulation_in_the_order_of_the_manifest(home: Path) -> None:
     keys = {"compression": ["off", "2.5"], "policies": ["lru", "opt"]}
-    summary = sweep(write_manifest(home / "sweep.toml", **keys), "--workers", "2")
-    assert (summary["schema"], summary["complete"]) == ("overdrive.sweep/1", True)
+    summary = run_here(write_manifest(home / "sweep.toml", **keys))
     # The optimum has no compressed tier.
-    assert (summary["jobs"], summary["ran"], summary["rows"]) == (12, 12, 36)
+    assert (summary.jobs, summary.ran, summary.rows) == (12, 12, 36)
     found = rows(home / "results")
     names = [(row["trace"], row["compression"], row["policy"], row["memory"]) for row in found]
     caches = [("off", "lru"), ("off", "opt"), ("2.5", "lru")]
@@ -96,8 +96,8 @@ def test_rows_are_those_of_the_simulation_in_the_order_of_the_manifest(home: Pat
 
 def test_two_workers_write_the_bytes_of_one(long: Path) -> None:
     path = write_manifest(long / "two.toml", output="two")
-    summary = sweep(path, "--workers", "2")
-    assert (summary["workers"], summary["resumed"]) == (2, 0)
+    summary = run_here(path, workers=2)
+    assert (summary.workers, summary.resumed) == (2, 0)
     assert outputs(long / "two") == outputs(long / "one")
     names = [part.name for part in parts(long / "two")]
     assert names == [part.name for part in parts(long / "one")]
@@ -128,12 +128,13 @@ def test_a_killed_sweep_goes_on_with_the_same_bytes(long: Path) -> None:
     until(lambda: not any(map(is_running, own)))
     done = {part: part.stat().st_mtime_ns for part in parts(long / "sweep")}
     assert not (long / "sweep" / "results.parquet").exists()
-    summary = sweep(path, "--workers", "2")
-    assert summary["resumed"] == len(done) and summary["ran"] == summary["jobs"] - len(done)
+    summary = run_here(path, workers=2)
+    assert summary.resumed == len(done) and summary.ran == summary.jobs - len(done)
     assert {part: part.stat().st_mtime_ns for part in done} == done
     assert outputs(long / "sweep") == outputs(long / "one")
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_valid_part_and_says_how_to_go_on(long: Path) -> None:
     path = write_manifest(long / "ended.toml", output="ended")
     running = start(path, "--workers", "2")
@@ -145,28 +146,32 @@ def test_ctrl_c_leaves_a_valid_part_and_says_how_to_go_on(long: Path) -> None:
     part = rows(long / "ended")
     whole = rows(long / "one")
     assert 0 < len(part) < len(whole) and all(row in whole for row in part)
-    sweep(path)
+    run_here(path)
     assert outputs(long / "ended") == outputs(long / "one")
+
+
+def counts(summary: Summary) -> tuple[int, int]:
+    """Returns the jobs that ran, and those from before."""
+    return summary.ran, summary.resumed
 
 
 def test_only_new_jobs_run(home: Path) -> None:
     path = write_manifest(home / "sweep.toml", policies=["lru"])
-    assert sweep(path)["ran"] == 4
-    assert (sweep(path)["ran"], sweep(path)["resumed"]) == (0, 4)
+    assert run_here(path).ran == 4
+    assert counts(run_here(path)) == (0, 4)
     write_manifest(path, policies=["lru", "sieve"])
-    assert (sweep(path)["ran"], sweep(path)["resumed"]) == (4, 8)
+    assert counts(run_here(path)) == (4, 4)
     # A trace that is moved is the same; one that is changed is another.
     (home / "traces" / "0.csv").rename(home / "traces" / "moved.csv")
     write_trace(home / "traces" / "1.csv", 77)
-    summary = sweep(path)
-    assert (summary["ran"], summary["resumed"]) == (2, 6)
+    assert counts(run_here(path)) == (2, 6)
     assert {row["trace"] for row in rows(home / "results")} >= {"traces/moved.csv"}
     # A damaged part is no result.
     part = parts(home / "results")[0]
     whole = part.read_bytes()
     part.write_bytes(whole[: len(whole) // 2])
     before = outputs(home / "results")
-    sweep(path)
+    assert counts(run_here(path)) == (1, 7)
     assert part.read_bytes() == whole and outputs(home / "results") == before
 
 
@@ -190,11 +195,11 @@ def test_a_corrupt_trace_marks_its_rows(home: Path) -> None:
     assert len(by_trace) == 3
     assert all(row["status"] == "ok" for part in by_trace.values() for row in part)
     # The same bytes fail again; mended ones are computed.
-    assert sweep(path, status=1)["ran"] == 0
+    assert run_here(path).ran == 0
     bad.write_text("\n".join(lines) + "\n")
     (home / "traces" / "9.csv").unlink()
-    summary = sweep(path)
-    assert (summary["ran"], summary["marked_rows"]) == (len(POLICIES), 0)
+    again = run_here(path)
+    assert (again.ran, again.marked_rows) == (len(POLICIES), 0)
 
 
 def test_a_trace_that_cannot_be_read_now_is_tried_again(home: Path) -> None:
@@ -205,15 +210,15 @@ def test_a_trace_that_cannot_be_read_now_is_tried_again(home: Path) -> None:
     assert (summary.ran, summary.marked_rows) == (1, 3)
     assert table.column("error").to_pylist()[3] == "traces/3.csv: No such file or directory"
     away.rename(home / "traces" / "3.csv")
-    assert (sweep(path)["ran"], sweep(path)["marked_rows"]) == (1, 0)
+    again = run_here(path)
+    assert counts(again) == (1, 1) and not again.marked_rows
 
 
 def test_an_impossible_size_marks_one_row(home: Path) -> None:
     write_trace(home / "traces" / "4.csv", 4, requests=20, blocks=20)
     traces = ["traces/4.csv"]
     path = write_manifest(home / "sweep.toml", policies=["lru"], sizes=["0.1%", "50%"], traces=traces)
-    summary = sweep(path, status=1)
-    assert summary["marked_rows"] == 1
+    assert run_here(path).marked_rows == 1
     first, second = rows(home / "results")
     assert "too few" in first["error"] and first["memory"] == "0.1%"
     assert second["status"] == "ok" and second["block_misses"] > 0
@@ -225,6 +230,7 @@ def test_memory_bounds_the_number_of_workers() -> None:
     assert worker_count(None, None) == len(os.sched_getaffinity(0)) >= worker_count(None, 1 << 20)
 
 
+@pytest.mark.slow
 def test_progress_is_lines_of_json_on_request(home: Path) -> None:
     path = write_manifest(home / "sweep.toml", policies=["lru"])
     done = subprocess.run(
@@ -235,3 +241,30 @@ def test_progress_is_lines_of_json_on_request(home: Path) -> None:
     )
     assert done.stderr.splitlines()[-1] == '{"stage": "jobs", "share": 1.0}'
     assert "jobs       4 run, 0 from before, 4 in all" in done.stdout
+
+
+def test_drives_have_the_latencies_of_replays(home: Path) -> None:
+    drive = "samsung-840-evo-250?size=1G"
+    keys: dict[str, Any] = {
+        "policies": ["lru", "opt"],
+        "drives": ["none", drive],
+        "replay": {"depth": 1, "state": "fresh"},
+    }
+    summary = run_here(write_manifest(home / "sweep.toml", traces=["traces/0.csv"], **keys))
+    # The optimum cannot be served.
+    assert (summary.jobs, summary.marked_rows) == (3, 0), summary.marked
+    found = rows(home / "results")
+    plain = [row for row in found if row["drive"] == "none" and row["policy"] == "lru"]
+    drives = [row for row in found if row["drive"] == drive]
+    assert [row["miss_ratio"] for row in drives] == [row["miss_ratio"] for row in plain]
+    assert all(row["mean_ns"] is None for row in plain)
+    means = [row["mean_ns"] for row in drives]
+    # Fewer misses, less time; a hit is not free of waiting for evicted writes.
+    by_misses = sorted(zip((row["block_misses"] for row in drives), means, strict=True))
+    assert [mean for _, mean in by_misses] == sorted(means) and means[0] > 0
+    assert all(row["p50_ns"] <= row["p99_ns"] <= row["max_ns"] for row in drives)
+    # The trace has no times.
+    write_manifest(home / "sweep.toml", traces=["traces/0.csv"], **{**keys, "replay": None})
+    run_here(home / "sweep.toml")
+    errors = {row["error"] for row in rows(home / "results") if row["drive"] == drive}
+    assert errors == {"traces/0.csv: has no times; give a depth"}

@@ -13,6 +13,7 @@ import pytest
 
 from .support import command, outputs, rows, sweep, until, write_manifest, write_trace
 
+pytestmark = pytest.mark.slow
 pytest.importorskip("s3fs")
 server = pytest.importorskip("moto.server")
 

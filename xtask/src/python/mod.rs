@@ -18,9 +18,13 @@ const RELEASE: &str = "wheel";
 const MATURIN: &str = "maturin>=1.9.4,<2";
 /// Packages for the tests of each change.
 const SHORT: [&str; 1] = ["pytest"];
-/// Packages for all tests: also those that check types, run notebooks and convert tables.
-const FULL: [&str; 9] = [
+/// Packages for all tests: also those that check types, run notebooks, convert tables, and run
+/// sweeps on Dask and over an object store.
+const FULL: [&str; 12] = [
     "pytest",
+    "distributed",
+    "moto[server]",
+    "s3fs",
     "mypy",
     "pandas",
     "pandas-stubs",
