@@ -43,17 +43,6 @@ def bench(
     era: int | None,
     prices: str | None,
 ) -> str: ...
-def replay(
-    trace: str | PathLike[str],
-    drive: str,
-    *,
-    format: str | None,
-    cache: int | None,
-    policy: str,
-    depth: int | None,
-    map: str | None,
-    state: str,
-) -> str: ...
 @final
 class TraceReader:
     def __new__(cls, path: str | PathLike[str], format: str | None) -> TraceReader: ...

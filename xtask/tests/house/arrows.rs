@@ -174,7 +174,7 @@ const OVERDRIVE: &[&str] = &[
 ];
 // Only what the command uses for the same tasks.
 const PYTHON: &[&str] =
-    &["block", "drives", "host", "load", "rigs", "simulator", "stack", "suites", "trace", "traces"];
+    &["block", "drives", "host", "rigs", "simulator", "stack", "suites", "trace", "traces"];
 const KILLTEST: &[&str] = &["lane", "block", "export", "nbd", "host", "ring", "holder"];
 const BENCHMARKS: &[&str] = &[
     "files",

@@ -56,7 +56,7 @@ pub(crate) fn list_drives() -> PyResult<String> {
 }
 
 /// Returns the target of a drive: `model:NAME`, with the seed.
-pub(crate) fn target(drive: &str, seed: Option<u64>) -> PyResult<Target> {
+fn target(drive: &str, seed: Option<u64>) -> PyResult<Target> {
     let is_target = stack::below_limits(drive).starts_with("model:");
     let text = if is_target { drive.to_owned() } else { format!("model:{drive}") };
     let separator = if text.contains('?') { '&' } else { '?' };

@@ -7,7 +7,6 @@ mod bench;
 mod call;
 mod errors;
 mod names;
-mod replay;
 mod simulate;
 mod trace_reader;
 
@@ -22,8 +21,6 @@ mod _native {
     use crate::bench::{bench, list_drives, list_suites};
     #[pymodule_export]
     use crate::names::{formats, parse_size, policies};
-    #[pymodule_export]
-    use crate::replay::replay;
     #[pymodule_export]
     use crate::simulate::{simulate, trace_info};
     #[pymodule_export]
