@@ -79,11 +79,18 @@ REVIEW = pa.schema(
 
 
 def table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema, head: Mapping[str, Any]) -> pa.Table:
-    """Returns objects as a table. The head, without its lists of rows, is metadata of the schema."""
+    """Returns objects as a table. The head, without its lists of rows, is metadata of the schema.
+
+    Raises:
+        KeyError: An object lacks a value that all have.
+    """
     rows = list(rows)
     columns = [
         pa.array([row.get(field.name) for row in rows], type=field.type) for field in schema
     ]
+    for field, column in zip(schema, columns):
+        if not field.nullable and column.null_count:
+            raise KeyError(field.name)
     kept = {"overdrive": json.dumps(head, separators=(",", ":"))}
     return pa.Table.from_arrays(columns, schema=schema.with_metadata(kept))
 
