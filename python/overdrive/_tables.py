@@ -33,6 +33,17 @@ RUNS = pa.schema(
     ]
 )
 
+#: Further columns of the runs of a simulation with a drive. Times in nanoseconds.
+REPLAYED = [
+    pa.field("drive", pa.string()),
+    pa.field("mean_ns", pa.float64()),
+    pa.field("p50_ns", pa.uint64()),
+    pa.field("p99_ns", pa.uint64()),
+    pa.field("p99_99_ns", pa.uint64()),
+    pa.field("max_ns", pa.uint64()),
+    pa.field("elapsed_ns", pa.uint64()),
+]
+
 #: A test of a suite. Times in nanoseconds.
 _TEST = [
     pa.field("test", pa.string(), nullable=False),
@@ -95,10 +106,10 @@ def table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema, head: Mapping[st
     return pa.Table.from_arrays(columns, schema=schema.with_metadata(kept))
 
 
-def runs(result: Mapping[str, Any]) -> pa.Table:
-    """Returns the runs of an object ``overdrive.sim/1``."""
+def runs(result: Mapping[str, Any], more: Iterable[pa.Field] = ()) -> pa.Table:
+    """Returns the runs of an object ``overdrive.sim/1``, which may have more columns."""
     head = {key: value for key, value in result.items() if key != "runs"}
-    return table(result["runs"], RUNS, head)
+    return table(result["runs"], pa.schema([*RUNS, *more]), head)
 
 
 def rows(result: Mapping[str, Any]) -> pa.Table:
