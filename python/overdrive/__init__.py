@@ -17,6 +17,7 @@ from __future__ import annotations
 from . import errors
 from ._bench import BenchResult, bench, drives, suites
 from ._native import VERSION as __version__
+from ._replay import replay
 from ._results import head, read_result
 from ._simulate import policies, simulate
 from ._trace import Trace, formats, open_trace
@@ -56,6 +57,7 @@ __all__ = [
     "open_trace",
     "policies",
     "read_result",
+    "replay",
     "simulate",
     "suites",
 ]

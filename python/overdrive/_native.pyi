@@ -8,6 +8,24 @@ VERSION: str
 def policies() -> list[str]: ...
 def formats() -> list[str]: ...
 def parse_size(text: str) -> int: ...
+def served_policies() -> list[str]: ...
+def replay(
+    trace: str | PathLike[str],
+    drive: str,
+    *,
+    format: str | None,
+    devices: list[str],
+    cache: int | None,
+    policy: str,
+    seed: int | None,
+    state: str,
+    depth: int | None,
+    dependent: bool,
+    speed: float | None,
+    idle_us_max: int | None,
+    map: str | None,
+    prices: str | None,
+) -> str: ...
 def suites() -> str: ...
 def drives() -> str: ...
 def simulate(

@@ -37,7 +37,7 @@ def size_text(parameter: str, value: Size) -> str:
 
 def size_texts(parameter: str, value: Size | Sequence[Size]) -> list[str]:
     """Returns the sizes of a parameter as text: one, or several."""
-    several = [value] if isinstance(value, (int, str)) else list(value)
+    several = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
     if not several:
         raise UsageError(f"{parameter}: is empty; give at least one size")
     return [size_text(parameter, one) for one in several]

@@ -11,17 +11,22 @@ import pyarrow as pa
 
 from . import _native, _tables
 from ._parameters import Path, Size, names, size_texts
+from ._replay import replay
 from .errors import UsageError
 
 __all__ = ["policies", "simulate"]
 
 
-def policies() -> list[str]:
+def policies(*, served: bool = False) -> list[str]:
     """Returns the names of all policies.
 
     ``default`` is the policy of ``overdrive serve``; ``opt`` is the optimum, which uses the future.
+
+    Args:
+        served: Only policies that a cache can be served with. The others are simulated without
+            compression, map and drive.
     """
-    return _native.policies()
+    return _native.served_policies() if served else _native.policies()
 
 
 def simulate(
@@ -33,6 +38,9 @@ def simulate(
     devices: str | Iterable[str] = (),
     count: Literal["all", "reads"] = "all",
     compress: float | str | None = None,
+    drive: str | None = None,
+    drive_depth: int | None = None,
+    drive_map: Literal["wrap", "scale", "clip"] | None = None,
     map: Path | None = None,
     sample: float | Literal["auto"] | None = None,
     shards: int = 1,
@@ -53,6 +61,10 @@ def simulate(
         count: Whether writes count.
         compress: Also simulate each cache with compression: the mean ratio of the blocks, from 1
             to 512, or ``"auto-of:FILE"`` for the ratios of the blocks of a file or device.
+        drive: Also replay the trace on this modelled drive behind each cache, as :func:`replay`
+            does, in virtual time: for policies that a cache can be served with.
+        drive_depth: Number of requests in flight, instead of the recorded times.
+        drive_map: The mapping of :func:`replay` for a trace that does not fit on the drive.
         map: Also simulate each cache with this map of the files.
         sample: Simulate this share of the blocks, above 0 and up to 1. All miss ratios are then
             estimates. ``"auto"``: the largest share whose caches take at most 256 MiB.
@@ -63,7 +75,9 @@ def simulate(
         One row for each policy and size: ``trace``, ``policy``, ``memory`` (as it was given),
         ``memory_bytes``, ``requests``, ``block_accesses`` and ``block_misses`` (blocks of 4 KiB),
         ``miss_ratio`` (0 to 1), and the columns of samples, compression and maps, which are null
-        without these. :func:`head` returns the facts about the trace.
+        without these. With a drive: ``drive``, and of all requests ``mean_ns``, ``p50_ns``,
+        ``p99_ns``, ``p99_99_ns``, ``max_ns`` and ``elapsed_ns``. :func:`head` returns the facts
+        about the trace.
 
     Raises:
         UsageError: A parameter is wrong.
@@ -73,21 +87,41 @@ def simulate(
         MalformedError: The file is not a trace, or is damaged; the message has the line or byte.
         KeyboardInterrupt: Ctrl-C.
     """
-    return _tables.runs(
-        simulate_json(
+    result = simulate_json(
+        trace,
+        memory=memory,
+        policies=policies,
+        format=format,
+        devices=devices,
+        count=count,
+        compress=compress,
+        map=map,
+        sample=sample,
+        shards=shards,
+        threads=threads,
+    )
+    if drive is None:
+        return _tables.runs(result)
+    served = _native.served_policies()
+    for run in result["runs"]:
+        if run["policy"] not in served:
+            continue
+        replayed = replay(
             trace,
-            memory=memory,
-            policies=policies,
+            drive,
+            cache=run["memory_bytes"],
+            policy=run["policy"],
             format=format,
             devices=devices,
-            count=count,
-            compress=compress,
-            map=map,
-            sample=sample,
-            shards=shards,
-            threads=threads,
+            depth=drive_depth,
+            map=drive_map,
         )
-    )
+        latencies = replayed["all"]
+        run["drive"] = drive
+        run["elapsed_ns"] = replayed["elapsed_ns"]
+        for field in ("mean_ns", "p50_ns", "p99_ns", "p99_99_ns", "max_ns"):
+            run[field] = latencies[field]
+    return _tables.runs(result, _tables.REPLAYED)
 
 
 def simulate_json(

@@ -33,6 +33,17 @@ RUNS = pa.schema(
     ]
 )
 
+#: Further columns of the runs of a simulation with a drive. Times in nanoseconds.
+REPLAYED = [
+    pa.field("drive", pa.string()),
+    pa.field("mean_ns", pa.float64()),
+    pa.field("p50_ns", pa.uint64()),
+    pa.field("p99_ns", pa.uint64()),
+    pa.field("p99_99_ns", pa.uint64()),
+    pa.field("max_ns", pa.uint64()),
+    pa.field("elapsed_ns", pa.uint64()),
+]
+
 #: A test of a suite. Times in nanoseconds.
 _TEST = [
     pa.field("test", pa.string(), nullable=False),
@@ -79,19 +90,26 @@ REVIEW = pa.schema(
 
 
 def table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema, head: Mapping[str, Any]) -> pa.Table:
-    """Returns objects as a table. The head, without its lists of rows, is metadata of the schema."""
+    """Returns objects as a table. The head, without its lists of rows, is metadata of the schema.
+
+    Raises:
+        KeyError: An object lacks a value that all have.
+    """
     rows = list(rows)
     columns = [
         pa.array([row.get(field.name) for row in rows], type=field.type) for field in schema
     ]
+    for field, column in zip(schema, columns):
+        if not field.nullable and column.null_count:
+            raise KeyError(field.name)
     kept = {"overdrive": json.dumps(head, separators=(",", ":"))}
     return pa.Table.from_arrays(columns, schema=schema.with_metadata(kept))
 
 
-def runs(result: Mapping[str, Any]) -> pa.Table:
-    """Returns the runs of an object ``overdrive.sim/1``."""
+def runs(result: Mapping[str, Any], more: Iterable[pa.Field] = ()) -> pa.Table:
+    """Returns the runs of an object ``overdrive.sim/1``, which may have more columns."""
     head = {key: value for key, value in result.items() if key != "runs"}
-    return table(result["runs"], RUNS, head)
+    return table(result["runs"], pa.schema([*RUNS, *more]), head)
 
 
 def rows(result: Mapping[str, Any]) -> pa.Table:

@@ -59,7 +59,7 @@ def test_files_that_are_no_results_are_refused(tmp_path: Path) -> None:
         ("kind", '{"schema": "overdrive.sim/1", "runs": 5}', "is no overdrive.sim/1"),
         ("rows", '{"schema": "overdrive.sim/1", "runs": [5]}', "is no overdrive.sim/1"),
         ("value", '{"schema": "overdrive.sim/1", "runs": [{"trace": []}]}', "is no overdrive.sim/1"),
-        ("null", '{"schema": "overdrive.sim/1", "runs": [{}]}', "is no overdrive.sim/1"),
+        ("null", '{"schema": "overdrive.sim/1", "runs": [{}]}', "the key 'trace' is missing"),
         ("deep", "[" * 100_000, "is no JSON"),
     ]:
         path = tmp_path / name

@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 47] = [
+const ALLOWED: [(&str, &[&str]); 48] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
@@ -50,6 +50,7 @@ const ALLOWED: [(&str, &[&str]); 47] = [
     ("explore", &["lane", "block", "cache", "policy"]),
     ("stack", STACK),
     ("rigs", &["lane", "block", "load", "nbd", "stack", "suites", "host", "ring"]),
+    ("replay", &["block", "host", "load", "simulator", "suites", "trace", "traces"]),
     ("daemon", DAEMON),
     // Verdicts on what the daemon reports and what a simulation finds.
     ("advice", ADVICE),
@@ -160,6 +161,7 @@ const OVERDRIVE: &[&str] = &[
     "hotlist",
     "imitation",
     "load",
+    "replay",
     "suites",
     "rigs",
     "killtest",
@@ -173,8 +175,19 @@ const OVERDRIVE: &[&str] = &[
     "traces",
 ];
 // Only what the command uses for the same tasks.
-const PYTHON: &[&str] =
-    &["block", "drives", "host", "rigs", "simulator", "stack", "suites", "trace", "traces"];
+const PYTHON: &[&str] = &[
+    "lane",
+    "block",
+    "drives",
+    "host",
+    "replay",
+    "rigs",
+    "simulator",
+    "stack",
+    "suites",
+    "trace",
+    "traces",
+];
 const KILLTEST: &[&str] = &["lane", "block", "export", "nbd", "host", "ring", "holder"];
 const BENCHMARKS: &[&str] = &[
     "files",

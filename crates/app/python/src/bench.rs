@@ -55,8 +55,14 @@ pub(crate) fn list_drives() -> PyResult<String> {
     Ok(Value::from(drives).to_string())
 }
 
+/// Parses the steps of a preparation.
+pub(crate) fn preparation(parameter: &str, text: &str) -> PyResult<Preparation> {
+    let steps = Preparation::parse(text);
+    steps.map_err(|what| usage(&format!("{parameter} {text}: {what}")))
+}
+
 /// Returns the target of a drive: `model:NAME`, with the seed.
-fn target(drive: &str, seed: Option<u64>) -> PyResult<Target> {
+pub(crate) fn target(drive: &str, seed: Option<u64>) -> PyResult<Target> {
     let is_target = stack::below_limits(drive).starts_with("model:");
     let text = if is_target { drive.to_owned() } else { format!("model:{drive}") };
     let separator = if text.contains('?') { '&' } else { '?' };
@@ -88,15 +94,11 @@ pub(crate) fn bench(
     let names = suites::ALL.iter().map(|suite| suite.profile().name);
     let unknown = || usage(&format!("suite {suite}: {}", stack::unknown("suite", suite, names)));
     let suite = suites::find(suite).ok_or_else(unknown)?;
-    let steps = |parameter: &str, text: &str| {
-        let steps = Preparation::parse(text);
-        steps.map_err(|what| usage(&format!("{parameter} {text}: {what}")))
-    };
     let options = PlanOptions {
         era,
         cache: cache.map(|bytes| suite.cache(Size(bytes))),
-        state: steps("state", state)?,
-        preparation: prepare.map(|text| steps("prepare", text)).transpose()?,
+        state: preparation("state", state)?,
+        preparation: prepare.map(|text| preparation("prepare", text)).transpose()?,
         trace_scale: scale,
         only,
         spare_percent,
@@ -125,7 +127,7 @@ pub(crate) fn bench(
 }
 
 /// Returns the exception for the reason why a suite is not complete.
-fn failure(plan: &Plan, halt: &Halt) -> PyErr {
+pub(crate) fn failure(plan: &Plan, halt: &Halt) -> PyErr {
     let message = format!("{}: {}: {halt}", plan.target.text, plan.suite.name);
     match halt {
         Halt::Interrupted | Halt::Unanswered => PyKeyboardInterrupt::new_err(()),

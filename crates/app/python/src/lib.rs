@@ -7,6 +7,7 @@ mod bench;
 mod call;
 mod errors;
 mod names;
+mod replay;
 mod simulate;
 mod trace_reader;
 
@@ -21,6 +22,8 @@ mod _native {
     use crate::bench::{bench, list_drives, list_suites};
     #[pymodule_export]
     use crate::names::{formats, parse_size, policies};
+    #[pymodule_export]
+    use crate::replay::{replay_trace, served_policies};
     #[pymodule_export]
     use crate::simulate::{simulate, trace_info};
     #[pymodule_export]

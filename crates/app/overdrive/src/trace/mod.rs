@@ -11,7 +11,6 @@ mod info_page;
 mod info_text;
 pub(crate) mod record;
 mod replay;
-mod replay_json;
 mod replay_options;
 mod replay_text;
 
