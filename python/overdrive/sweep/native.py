@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import overdrive
-from overdrive import _native
 
 from .errors import JobError
 
@@ -41,17 +37,8 @@ def drives() -> frozenset[str]:
 
 @functools.cache
 def served_policies() -> frozenset[str]:
-    """Returns the policies of ``overdrive serve``: those that have a compressed tier."""
-    with tempfile.TemporaryDirectory(prefix="overdrive-") as folder:
-        trace = os.path.join(folder, "one.csv")
-        with open(trace, "w") as file:
-            file.write("R,0,4096\n")
-        found = overdrive.simulate(
-            trace, memory="4K", policies=policies(), format="csv", compress=2.0, threads=1
-        )
-    return frozenset(
-        row["policy"] for row in found.to_pylist() if row["compress_miss_ratio"] is not None
-    )
+    """Returns the policies of ``overdrive serve``: only these have compression and drives."""
+    return frozenset(overdrive.policies(served=True))
 
 
 @contextlib.contextmanager
@@ -115,7 +102,7 @@ def replay(
     memory_bytes: int,
     format: str | None,
     depth: int | None,
-    map: str | None,
+    map: Any,
     state: str,
 ) -> dict[str, Any]:
     """Returns the latencies of a trace's requests on a modelled drive behind a cache.
@@ -124,7 +111,7 @@ def replay(
         JobError: the trace cannot be read, or not be replayed on this drive.
     """
     with _errors_of_jobs():
-        text = _native.replay(
+        found = overdrive.replay(
             path,
             drive,
             format=format,
@@ -134,9 +121,9 @@ def replay(
             map=map,
             state=state,
         )
-    found: dict[str, Any] = json.loads(text)
-    return {key: found[key] for key in LATENCIES}
+    latencies = {key: found["all"][key] for key in LATENCIES}
+    return {**latencies, "elapsed_ns": found["elapsed_ns"]}
 
 
-#: Keys of a replay that are columns of the results.
-LATENCIES = ("mean_ns", "p50_ns", "p99_ns", "p99_99_ns", "max_ns", "elapsed_ns")
+#: Latencies of a replay that are columns of the results.
+LATENCIES = ("mean_ns", "p50_ns", "p99_ns", "p99_99_ns", "max_ns")
