@@ -163,8 +163,9 @@ def _simulate(path: str, job: Job, sizes: tuple[str, ...]) -> list[dict[str, Any
 
 
 def _neutral(path: str, error: JobError) -> str:
-    """Returns the message without the path of the trace on this worker."""
-    return error.message.replace(path, TRACE)
+    """Returns the message with the trace, but without its path on this worker."""
+    text = error.message.replace(path, TRACE)
+    return text if TRACE in text else f"{TRACE}: {text}"
 
 
 def _failed_row(size: str, reason: str) -> dict[str, Any]:

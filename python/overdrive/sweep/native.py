@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -43,11 +44,12 @@ def served_policies() -> frozenset[str]:
 
 @contextlib.contextmanager
 def _errors_of_jobs() -> Iterator[None]:
-    """Turns the package's exceptions into those of jobs."""
+    """Turns the package's exceptions into those of jobs; options become keys of the manifest."""
     try:
         yield
     except overdrive.UsageError as error:
-        raise JobError(str(error), lasting=True, of_parameters=True) from None
+        text = re.sub(r"--(depth|map)\b", r"replay.\1", str(error))
+        raise JobError(text, lasting=True, of_parameters=True) from None
     except overdrive.MalformedError as error:
         raise JobError(str(error), lasting=True) from None
     except overdrive.Error as error:
