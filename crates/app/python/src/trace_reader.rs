@@ -1,5 +1,5 @@
-//! The requests of a trace as columns: buffers in the layout of Arrow, of which `overdrive/_trace.py`
-//! makes arrays.
+//! The requests of a trace as columns: buffers in the layout of Arrow, of which
+//! `overdrive/_trace.py` makes arrays.
 
 use crate::errors::of_trace;
 use crate::{call, names};
