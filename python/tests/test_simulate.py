@@ -123,14 +123,14 @@ def test_hostile_traces_are_exceptions_that_name_the_place(
     ]:
         path = tmp_path / name
         path.write_bytes(content)
-        calls: list[Callable[[], Any]] = [
-            lambda path=path: overdrive.simulate(path, memory="1M"),
-            lambda path=path: overdrive.open_trace(path).info(),
-            lambda path=path: overdrive.open_trace(path).to_arrow(),
+        calls: list[Callable[[Path], Any]] = [
+            lambda path: overdrive.simulate(path, memory="1M"),
+            lambda path: overdrive.open_trace(path).info(),
+            lambda path: overdrive.open_trace(path).to_arrow(),
         ]
         for call in calls:
             with pytest.raises(overdrive.Error) as error:
-                call()
+                call(path)
             message = str(error.value)
             assert message.startswith(f"{path}: ") and says in message, message
             assert not isinstance(error.value, overdrive.InternalError), message

@@ -1,5 +1,5 @@
-//! The requests of a trace as columns: buffers in the layout of Arrow, of which `overdrive/_trace.py`
-//! makes arrays.
+//! The requests of a trace as columns: buffers in the layout of Arrow, of which
+//! `overdrive/_trace.py` makes arrays.
 
 use crate::errors::of_trace;
 use crate::{call, names};
@@ -12,6 +12,10 @@ use trace::{Access, Operation};
 
 /// A column: its values, and for one with nulls the bits of those that are known.
 type Column<'py> = (Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
+
+/// Requests: their number, their columns, and the names of the devices and processes seen until
+/// then.
+type Batch<'py> = (usize, Vec<Column<'py>>, Vec<String>, Vec<String>);
 
 /// A trace that is being read.
 #[pyclass(frozen, module = "overdrive._native")]
@@ -168,13 +172,8 @@ impl TraceReader {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).file.format.name()
     }
 
-    /// Returns the next requests: their number, their columns, and the names of the devices and
-    /// processes seen so far. The number is 0 at the end.
-    fn next<'py>(
-        &self,
-        py: Python<'py>,
-        rows: usize,
-    ) -> PyResult<(usize, Vec<Column<'py>>, Vec<String>, Vec<String>)> {
+    /// Returns the next requests; none at the end.
+    fn next<'py>(&self, py: Python<'py>, rows: usize) -> PyResult<Batch<'py>> {
         let read = call::run(py, |signals| {
             let mut reading = self.file.lock().unwrap_or_else(PoisonError::into_inner);
             let columns = reading.next(rows, || signals.look())?;
