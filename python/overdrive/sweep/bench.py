@@ -13,6 +13,7 @@ import io
 import json
 import os
 import random
+import resource
 import socket
 import subprocess
 import sys
@@ -48,9 +49,19 @@ def _sweep(home: Path, output: str, on: str | None, workers: int) -> Summary:
     return summary
 
 
+def _cpu_seconds(processes: list[int]) -> float:
+    """Returns the processor time of this process, its ended children, and these processes."""
+    own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    seconds = sum(one.ru_utime + one.ru_stime for one in own)
+    for process in processes:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return seconds
+
+
 @contextlib.contextmanager
-def _dask(home: Path, workers: int) -> Iterator[str]:
-    """Gives the address of a cluster with this number of workers."""
+def _dask(home: Path, workers: int) -> Iterator[tuple[str, list[int]]]:
+    """Gives the address of a cluster with this number of workers, and its processes."""
     from distributed import Client
 
     with socket.socket() as one:
@@ -75,21 +86,27 @@ def _dask(home: Path, workers: int) -> Iterator[str]:
             )
         with Client(f"tcp://{address}", timeout=60, set_as_default=False) as client:
             client.wait_for_workers(workers, timeout=60)
-        yield f"dask://{address}"
+        yield f"dask://{address}", [process.pid for process in running]
     finally:
         for process in running:
             process.kill()
             process.wait()
 
 
-def _overhead(name: str, summary: Summary) -> None:
-    """Prints the time of a job beyond its simulation, if the workers share the simulations evenly."""
+def _measured(name: str, home: Path, output: str, on: str | None, processes: list[int]) -> Summary:
+    """Runs a sweep, and prints the time of a job beyond its simulation: elapsed, if the workers
+    share the simulations evenly, and of processors."""
+    before = _cpu_seconds(processes)
+    summary = _sweep(home, output, on, 1)
+    cpu = _cpu_seconds(processes) - before
     beyond = summary.elapsed_seconds - summary.job_seconds / summary.workers
     print(
         f"{name}: {summary.jobs} jobs, {summary.elapsed_seconds:.2f} s, of which simulations "
-        f"{summary.job_seconds:.2f} s; overhead {beyond / summary.jobs * 1e3:.2f} ms a job",
+        f"{summary.job_seconds:.2f} s; overhead {beyond / summary.jobs * 1e3:.2f} ms a job; "
+        f"all processors {cpu:.2f} s, {cpu / summary.jobs * 1e3:.2f} ms a job",
         flush=True,
     )
+    return summary
 
 
 def main() -> None:
@@ -102,16 +119,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="overdrive-bench-") as folder:
         small, large = Path(folder, "small"), Path(folder, "large")
         _write(small, options.traces, 100)
-        _overhead("local, 1 worker, tiny traces", _sweep(small, "local", None, 1))
-        with _dask(small, 1) as on:
-            _overhead("Dask, 1 worker, tiny traces", _sweep(small, "dask", on, 1))
+        _measured("local, 1 worker, tiny traces", small, "local", None, [])
+        with _dask(small, 1) as (on, processes):
+            _measured("Dask, 1 worker, tiny traces", small, "dask", on, processes)
         _write(large, options.traces, options.requests)
         seconds: dict[int, list[float]] = {1: [], 2: []}
         for number, workers in enumerate((1, 2, 2, 1)):
-            with _dask(large, workers) as on:
-                summary = _sweep(large, f"run-{number}", on, workers)
+            name = f"Dask, {workers} workers"
+            with _dask(large, workers) as (on, processes):
+                summary = _measured(name, large, f"run-{number}", on, processes)
             seconds[workers].append(summary.elapsed_seconds)
-            _overhead(f"Dask, {workers} workers", summary)
         ratios = [one / two for one in seconds[1] for two in seconds[2]]
         ratio = sum(seconds[1]) / sum(seconds[2])
         print(f"two workers are {ratio:.2f}x one ({min(ratios):.2f} to {max(ratios):.2f})")

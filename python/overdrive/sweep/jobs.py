@@ -7,6 +7,7 @@ busy, a job's memory stays small, and a policy that is added later does not repe
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import time
@@ -43,11 +44,12 @@ class Job:
 
     def parameters(self) -> dict[str, Any]:
         """Returns all that the results depend on; not the path, but the contents."""
-        found = asdict(self)
+        found = {"form": FORM, **vars(self)}
         del found["path"]
-        return {"form": FORM, **found}
+        found.pop("key", None)
+        return {**found, "replay": None if self.replay is None else asdict(self.replay)}
 
-    @property
+    @functools.cached_property
     def key(self) -> str:
         """The digest of the parameters."""
         text = json.dumps(self.parameters(), sort_keys=True)

@@ -62,7 +62,12 @@ class _Worker:
         self.process: BaseProcess = context.Process(
             target=_work, args=(its, folder), daemon=True, name="overdrive-sweep"
         )
-        self.process.start()
+        # Ctrl-C is handled by the sweep alone: a worker inherits this mask.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         its.close()
         self.job: Job | None = None
 
@@ -99,6 +104,9 @@ def run(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Result]]:
                     try:
                         result = worker.pipe.recv()
                         worker.job = None
+                        # It works while the result is stored.
+                        if left:
+                            worker.give(left.popleft())
                     except (EOFError, ConnectionError):
                         worker.end()
                         pool.remove(worker)
@@ -121,8 +129,7 @@ def _death(status: int | None) -> JobError:
 
 
 def _work(pipe: Connection, folder: str) -> None:
-    """Runs jobs until the sweep ends. Ctrl-C is handled by the sweep."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Runs jobs until the sweep ends."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     own = tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=folder)
     os.chdir(own)

@@ -193,8 +193,10 @@ class _Checker:
 
     def drive(self, place: str, value: str) -> str:
         name = value.removeprefix("model:")
+        if name == NO_DRIVE:
+            return name
         known = native.drives()
-        if name != NO_DRIVE and name.split("?")[0] not in known:
+        if name.split("?")[0] not in known:
             raise self.error(place, f"'{value}' is no modelled drive; {_near(name, known)}")
         return name
 

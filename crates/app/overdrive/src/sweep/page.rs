@@ -578,8 +578,8 @@ mod tests {
         for part in [
             "<title>Sweep: &lt;x&gt;.toml</title>",
             "Not complete",
-            "sieve misses least, 0.5800 of the block accesses in the mean of 14 traces; the next \
-             is lru with 0.6300. This is beyond chance.",
+            "sieve misses least, 0.5750 of the block accesses in the mean of 14 traces; the next \
+             is lru with 0.6250. This is beyond chance.",
             "1 rows have no figures",
             "Mean miss ratio: all traces</",
             "Mean miss ratio: all traces, compression 2.5</",

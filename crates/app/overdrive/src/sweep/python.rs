@@ -2,7 +2,7 @@
 
 use crate::tools;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use stack::{Exit, Failure};
 use std::ffi::OsStr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -118,8 +118,9 @@ fn wait(child: &mut Child, signals: &host::File) -> std::io::Result<ExitStatus> 
         }
         if arrived[1] && !is_interrupted {
             is_interrupted = true;
-            // It may have ended just now.
-            _ = kill_process(pid, Signal::INT);
+            // It may have ended just now. The whole group: the Python may be behind a script, as
+            // those of pyenv are.
+            _ = kill_process_group(pid, Signal::INT);
         }
     }
 }
