@@ -17,7 +17,7 @@ from .errors import JobError, SweepError
 from .jobs import TRACE, Job, Result, failed, plan
 from .manifest import Manifest
 from .progress import Progress
-from .storage import Bucket, Folder, open_folder
+from .storage import Bucket, Store, open_store
 from .traces import Trace, find, identify
 
 SCHEMA = "overdrive.sweep/1"
@@ -82,7 +82,7 @@ class Sweep:
     def __init__(self, manifest: Manifest, progress: Progress | None = None) -> None:
         self.manifest = manifest
         self.progress = progress or Progress()
-        self.store: Folder | Bucket = open_folder(manifest.output, manifest.folder)
+        self.store: Store = open_store(manifest.output, manifest.folder)
         self.traces = find(manifest)
 
     def run(
@@ -174,7 +174,7 @@ class Sweep:
                         self.progress.step("jobs", weights[job.key])
             finally:
                 for write in writes:
-                    self._check(write)
+                    write.result()
 
     def _done(self, jobs: dict[str, Job], files: ThreadPoolExecutor) -> Iterator[tuple[str, pa.Table]]:
         """Yields the jobs that have a whole part from before."""
@@ -199,16 +199,8 @@ class Sweep:
             name = f"{PARTS}/{_part(job.key)}"
             writes.append(files.submit(self.store.write, name, data))
             while len(writes) > 2 * _THREADS or writes and writes[0].done():
-                self._check(writes.pop(0))
+                writes.pop(0).result()
         return found
-
-    def _check(self, write: Future[None]) -> None:
-        try:
-            write.result()
-        except Exception as error:  # noqa: BLE001: object stores have errors of all kinds
-            place = self.store.name_of("")
-            what = "give the sweep another output, or mend this one"
-            raise SweepError(f"{place}: cannot be written: {error}; {what}") from error
 
     def _join(
         self, planned: list[tuple[Trace, Job]], parts: dict[str, pa.Table], summary: Summary
@@ -233,12 +225,8 @@ class Sweep:
         summary.marked_rows = sum(error is not None for error in errors)
         summary.marked = list(dict.fromkeys(error for error in errors if error is not None))
         if rows:
-            try:
-                self.store.write(RESULTS, table.parquet(joined))
-                self.store.write(CSV, table.csv(joined))
-            except OSError as error:
-                place = self.store.name_of(RESULTS)
-                raise SweepError(f"{place}: cannot be written: {error}") from error
+            self.store.write(RESULTS, table.parquet(joined))
+            self.store.write(CSV, table.csv(joined))
         return joined
 
 

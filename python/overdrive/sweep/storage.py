@@ -6,6 +6,7 @@ import contextlib
 import os
 import posixpath
 import tempfile
+from abc import ABC, abstractmethod
 from typing import Any
 
 from .errors import SweepError
@@ -33,25 +34,56 @@ def file_system(url: str) -> tuple[Any, str]:
     return found
 
 
-class Folder:
-    """A local folder. Files appear in it as a whole, under their names."""
+class Store(ABC):
+    """A place for files, which appear in it as a whole, under their names."""
+
+    @abstractmethod
+    def name_of(self, name: str) -> str:
+        """Returns the path or URL of a file."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes | None:
+        """Returns a file's contents. None: there is no such file."""
+
+    @abstractmethod
+    def names(self, folder: str) -> set[str]:
+        """Returns the names of the files in a folder below this one."""
+
+    @abstractmethod
+    def _write(self, name: str, data: bytes) -> None: ...
+
+    def write(self, name: str, data: bytes) -> None:
+        """Writes a file.
+
+        Raises:
+            SweepError: it cannot be written.
+        """
+        try:
+            self._write(name, data)
+        except Exception as error:  # noqa: BLE001: object stores have errors of all kinds
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            what = "mend this, or give the manifest another output"
+            place = self.name_of(name)
+            raise SweepError(f"{place}: cannot be written: {reason}; {what}") from error
+
+
+class Folder(Store):
+    """A local folder."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def name_of(self, name: str) -> str:
-        """Returns the path of a file for messages."""
         return os.path.join(self.path, name)
 
     def read(self, name: str) -> bytes | None:
-        """Returns a file's contents. None: there is no such file."""
         try:
             with open(self.name_of(name), "rb") as file:
                 return file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def write(self, name: str, data: bytes) -> None:
+    def _write(self, name: str, data: bytes) -> None:
         """Writes a file under another name and renames it, so that a kill leaves no part of it."""
         path = self.name_of(name)
         folder = os.path.dirname(path)
@@ -68,40 +100,36 @@ class Folder:
             raise
 
     def names(self, folder: str) -> set[str]:
-        """Returns the names of the files in a folder below this one."""
         try:
             return set(os.listdir(self.name_of(folder)))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return set()
 
 
-class Bucket:
-    """A folder at a URL. An object appears when all of it is stored."""
+class Bucket(Store):
+    """A folder at a URL."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         self.system, self.root = file_system(self.url)
 
     def name_of(self, name: str) -> str:
-        """Returns the URL of a file for messages."""
         return posixpath.join(self.url, name)
 
     def read(self, name: str) -> bytes | None:
-        """Returns a file's contents. None: there is no such file."""
         try:
             data: bytes = self.system.cat_file(posixpath.join(self.root, name))
         except FileNotFoundError:
             return None
         return data
 
-    def write(self, name: str, data: bytes) -> None:
+    def _write(self, name: str, data: bytes) -> None:
         """Stores an object in one call."""
         path = posixpath.join(self.root, name)
         self.system.makedirs(posixpath.dirname(path), exist_ok=True)
         self.system.pipe_file(path, data)
 
     def names(self, folder: str) -> set[str]:
-        """Returns the names of the files in a folder below this one."""
         # Another process may have added files since the last listing.
         self.system.invalidate_cache()
         try:
@@ -111,7 +139,7 @@ class Bucket:
         return {posixpath.basename(path) for path in paths}
 
 
-def open_folder(path: str, base: str) -> Folder | Bucket:
+def open_store(path: str, base: str) -> Store:
     """Returns a place for results; a local path is relative to ``base``."""
     return Bucket(path) if is_url(path) else Folder(os.path.join(base, path))
 

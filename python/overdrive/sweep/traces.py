@@ -16,7 +16,7 @@ from typing import Any
 
 from .manifest import Manifest
 from .progress import Progress
-from .storage import Bucket, Folder, file_system, is_url
+from .storage import Store, file_system, is_url
 
 #: File of the digests that are known, in the folder of the results.
 DIGESTS = "traces.json"
@@ -81,7 +81,7 @@ def _remote(pattern: str) -> list[tuple[str, str, int]]:
 
 
 def identify(
-    traces: Sequence[Trace], store: Folder | Bucket, threads: int, progress: Progress
+    traces: Sequence[Trace], store: Store, threads: int, progress: Progress
 ) -> list[Trace]:
     """Returns the traces with their identities. Digests of unchanged local files are kept."""
     known = _known(store)
@@ -110,7 +110,7 @@ def identify(
     return done
 
 
-def _known(store: Folder | Bucket) -> dict[str, list[Any]]:
+def _known(store: Store) -> dict[str, list[Any]]:
     try:
         found = json.loads(store.read(DIGESTS) or b"{}")
     except ValueError:

@@ -67,6 +67,14 @@ def test_the_command_refuses_with_status_2_and_writes_nothing(tmp_path: Path) ->
     assert message.endswith("absent.toml: No such file or directory; name the manifest of a sweep")
 
 
+def test_an_output_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    write_trace(tmp_path / "traces" / "a.csv", 1, requests=10)
+    (tmp_path / "file").write_text("")
+    message = refused(write_manifest(tmp_path / "sweep.toml", output="file/results"))
+    place = tmp_path / "file" / "results" / "traces.json"
+    assert message.startswith(f"overdrive: {place}: cannot be written: Not a directory; ")
+
+
 def test_traces_are_found_once_in_the_order_of_their_entries(tmp_path: Path) -> None:
     for name in ("b.csv", "a.csv", "deep/c.csv", "odd[1].csv"):
         write_trace(tmp_path / "traces" / name, 1, requests=10)
