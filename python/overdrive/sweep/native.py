@@ -44,16 +44,20 @@ def served_policies() -> frozenset[str]:
 
 @contextlib.contextmanager
 def _errors_of_jobs() -> Iterator[None]:
-    """Turns the package's exceptions into those of jobs; options become keys of the manifest."""
+    """Turns the package's exceptions into those of jobs."""
     try:
         yield
     except overdrive.UsageError as error:
-        text = re.sub(r"--(depth|map)\b", r"replay.\1", str(error))
-        raise JobError(text, lasting=True, of_parameters=True) from None
+        raise JobError(_with_keys(error), lasting=True, of_parameters=True) from None
     except overdrive.MalformedError as error:
-        raise JobError(str(error), lasting=True) from None
+        raise JobError(_with_keys(error), lasting=True) from None
     except overdrive.Error as error:
         raise JobError(str(error), lasting=False) from None
+
+
+def _with_keys(error: Exception) -> str:
+    """Returns a message with the keys of the manifest instead of options."""
+    return re.sub(r"--(depth|map)\b", r"replay.\1", str(error)).replace("--format", "format")
 
 
 def simulate(

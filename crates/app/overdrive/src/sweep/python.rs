@@ -88,10 +88,12 @@ impl Sweep {
         self.command.process_group(0);
         let mut child = self.command.spawn().map_err(failed)?;
         let status = wait(&mut child, &signals).map_err(failed)?;
-        match status.code() {
-            Some(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
-            None => {
-                let signal = status.signal().unwrap_or_default();
+        // A script in front of Python reports a signal as 128 plus its number.
+        let signal =
+            status.signal().or(status.code().filter(|code| *code > 128).map(|it| it - 128));
+        match signal {
+            None => Ok(ExitCode::from(status.code().map_or(1, |code| code as u8))),
+            Some(signal) => {
                 let what = format!(
                     "{place}: was killed by signal {signal}; run the same command again to go on"
                 );
