@@ -24,7 +24,7 @@ use std::process::ExitCode;
 /// The jobs are run by the Python package 'overdrive' of the same version. See docs/SWEEP.md for
 /// the manifest, the package and the columns.
 ///
-/// Ctrl-C ends it with the results so far; the exit status is then 1.
+/// Ctrl-C ends it with the results of the jobs that have ended; the exit status is then 1.
 ///
 /// Examples:
 ///   overdrive sweep sweep.toml --report sweep.html

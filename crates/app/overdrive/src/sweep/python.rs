@@ -74,7 +74,8 @@ impl Sweep {
         self.command.arg(name).arg(value);
     }
 
-    /// Runs it to its end. Ctrl-C is passed on, and the package ends with the results so far.
+    /// Runs it to its end. Ctrl-C is passed on, and the package ends with the results of
+    /// the jobs that have ended.
     ///
     /// # Errors
     /// It cannot be started, or was killed.
