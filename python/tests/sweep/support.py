@@ -68,7 +68,7 @@ def command(*words: str) -> list[str]:
 def sweep(*words: str | Path, status: int = 0) -> dict[str, Any]:
     """Runs a sweep in a process of its own. Returns its summary."""
     done = subprocess.run(
-        command(*map(str, words), "--json"), capture_output=True, text=True, timeout=120
+        command(*map(str, words), "--json"), capture_output=True, text=True, timeout=300
     )
     assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
     summary: dict[str, Any] = json.loads(done.stdout)
@@ -84,7 +84,7 @@ def run_here(path: Path, workers: int = 1) -> Summary:
 
 def refused(*words: str | Path) -> str:
     """Runs a sweep that must not start. Returns its message."""
-    done = subprocess.run(command(*map(str, words)), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command(*map(str, words)), capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (2, ""), (done.stdout, done.stderr)
     assert done.stderr.count("\n") == 1, done.stderr
     return done.stderr.strip()
@@ -106,7 +106,7 @@ def parts(folder: Path) -> list[Path]:
     return sorted((folder / "parts").glob("*.parquet"))
 
 
-def until(is_true: Callable[[], Any], seconds: float = 60.0) -> None:
+def until(is_true: Callable[[], Any], seconds: float = 240.0) -> None:
     """Waits until a condition holds."""
     end = time.monotonic() + seconds
     while not is_true():
