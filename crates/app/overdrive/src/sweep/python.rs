@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(find_python(Some(Path::new("/bin/sh"))).ok(), Some("/bin/sh".into()));
         assert!(find_python(Some(Path::new("sh"))).is_ok(), "in PATH");
         for bad in ["/no/such/python", "no-such-python", "/"] {
-            let failure = find_python(Some(Path::new(bad))).err().expect("no program");
+            let failure = find_python(Some(Path::new(bad))).expect_err("no program");
             assert!(failure.to_string().starts_with(&format!("--python: {bad} is no program")));
         }
     }
