@@ -161,12 +161,13 @@ def test_other_threads_run_meanwhile(endless: Path) -> None:
 
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys
 import overdrive
+# Shells start background jobs with the signal ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threads = len(os.listdir("/proc/self/task"))
-print("ready", flush=True)
-start = time.monotonic()
 try:
+    print("ready", flush=True)
     {call}
 except KeyboardInterrupt:
     late = len(os.listdir("/proc/self/task")) - threads
@@ -191,13 +192,16 @@ def test_ctrl_c_ends_long_calls(call: str, endless: Path) -> None:
     child = subprocess.Popen(
         [sys.executable, "-I", "-c", script], stdout=subprocess.PIPE, text=True
     )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "ready\n"
-    time.sleep(0.5)
-    assert child.poll() is None, "it ended before the signal"
-    child.send_signal(signal.SIGINT)
-    sent = time.monotonic()
-    out, _ = child.communicate(timeout=60)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        assert child.poll() is None, "it ended before the signal"
+        child.send_signal(signal.SIGINT)
+        sent = time.monotonic()
+        out, _ = child.communicate(timeout=60)
+    finally:
+        child.kill()
     assert child.returncode == 7, out
     assert out.splitlines()[0] == "interrupted 0", "no thread of the work is left"
-    assert time.monotonic() - sent < 10
+    assert time.monotonic() - sent < 30

@@ -51,6 +51,9 @@ pub(crate) struct Options {
     /// the program's. By default the tests of each change run, with a wheel that is not optimized.
     #[arg(long)]
     full: bool,
+    /// Only compare the speed of `overdrive.simulate` with the program's, and print the ratio.
+    #[arg(long, conflicts_with = "full")]
+    speed: bool,
     /// Arguments of pytest.
     #[arg(last = true)]
     pytest: Vec<OsString>,
@@ -103,10 +106,9 @@ fn build(tools: &Environment, profile: &str, into: &Path) -> anyhow::Result<Path
 /// # Errors
 /// A tool cannot be started, or the wheel cannot be built.
 pub(crate) fn run_tests(options: &Options) -> anyhow::Result<ExitCode> {
-    let (profile, packages): (_, &[&str]) = match options.full {
-        true => (RELEASE, &FULL),
-        false => ("dev", &SHORT),
-    };
+    let is_release = options.full || options.speed;
+    let profile = if is_release { RELEASE } else { "dev" };
+    let packages: &[&str] = if options.full { &FULL } else { &SHORT };
     let tools = Environment::open_or_make(&folder().join("tools"), &[MATURIN]);
     let environments = tools.and_then(|tools| {
         let tests = Environment::make(&folder().join("tests"), packages)?;
@@ -120,8 +122,12 @@ pub(crate) fn run_tests(options: &Options) -> anyhow::Result<ExitCode> {
         other => other?,
     };
     let wheel = build(&tools, profile, &folder().join("wheels"))?;
-    let program = program(options.full)?;
+    let program = program(is_release)?;
     environment.install(&[wheel.as_os_str()])?;
+    if options.speed {
+        speed::compare(&environment, &program)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut pytest = environment.python();
     pytest.args(["-m", "pytest", "-p", "no:cacheprovider"]).args(&options.pytest);
     if !options.full {
