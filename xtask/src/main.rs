@@ -19,6 +19,7 @@ mod packages;
 mod pages;
 mod parallel;
 mod policies;
+mod python;
 mod reviews;
 mod setup;
 mod soak;
@@ -63,6 +64,10 @@ enum Command {
     Book(book::Options),
     /// Make a Debian package and an RPM package, and check them.
     Package(package::Options),
+    /// Build the Python package as a wheel, and print its size.
+    Wheel(python::WheelOptions),
+    /// Test the Python package in an environment of its own: `[--full] [-- ARGUMENTS OF PYTEST]`.
+    Python(python::Options),
     /// Run the main use case on this machine in about a minute.
     #[command(disable_help_flag = true)]
     Demo(Passed),
@@ -131,6 +136,8 @@ fn main() -> ExitCode {
         Command::Uninstall(options) => install::uninstall(&options),
         Command::Book(options) => book::run(&options),
         Command::Package(options) => package::run(&options),
+        Command::Wheel(options) => python::wheel(&options),
+        Command::Python(options) => python::run_tests(&options),
         Command::Demo(passed) => demo(&passed.arguments),
         Command::Crash(passed) => cargo::become_cargo(&cargo::CRASH, &passed.arguments),
         Command::Explore(options) => explore::run(&options),

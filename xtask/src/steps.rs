@@ -26,7 +26,7 @@ impl Step {
 /// build only `overdrive` with cargo; so cargo finds it already built. The kills use the program of
 /// those tests: an optimized one takes eight minutes of a processor to build, and then answers a
 /// third more requests and is killed as often. So they come before the step that builds another.
-pub(crate) const CHANGE: [Step; 11] = [
+pub(crate) const CHANGE: [Step; 12] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
     Step {
@@ -40,9 +40,10 @@ pub(crate) const CHANGE: [Step; 11] = [
     Step {
         what: "the tests of the other crates, as in the product",
         arguments: "xtask parallel --workspace --exclude xtask --exclude crash --exclude cache \
-                    --exclude layers --exclude nbd --exclude pool -- --show-output \
-                    --test-threads 4",
+                    --exclude layers --exclude nbd --exclude pool --exclude overdrive-python \
+                    -- --show-output --test-threads 4",
     },
+    Step { what: "the Python package", arguments: "xtask python --if-possible" },
     Step {
         what: "the daemon killed and cut off its power, 30 seconds",
         arguments: "run --quiet --package killtest -- --seconds 30 \
@@ -82,7 +83,7 @@ pub(crate) const BESIDE: [Step; 4] = [
 
 /// Steps for each night: too long for each change. The parameters change each day, and stay the
 /// same all day.
-pub(crate) const NIGHT: [Step; 20] = [
+pub(crate) const NIGHT: [Step; 21] = [
     Step {
         what: "the lints of the explorer, which is empty without its feature",
         arguments: "clippy --package explore --features explore --all-targets -- -D warnings",
@@ -97,6 +98,10 @@ pub(crate) const NIGHT: [Step; 20] = [
         arguments: "run --release --package suites --example validate -- --strict",
     },
     Step { what: "the reviews in the manual, written again", arguments: "xtask reviews" },
+    Step {
+        what: "the Python package: a release, types, the notebook, the speed",
+        arguments: "xtask python --full --if-possible",
+    },
     Step { what: "the pages in a browser", arguments: "xtask pages --if-possible" },
     Step {
         what: "the crash laboratory, an hour",

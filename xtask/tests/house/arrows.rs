@@ -4,7 +4,7 @@ use crate::metadata::{list, metadata, text};
 use std::collections::BTreeSet;
 
 /// The crates of the workspace that a crate may use, its tests included. Bottom to top.
-const ALLOWED: [(&str, &[&str]); 46] = [
+const ALLOWED: [(&str, &[&str]); 48] = [
     ("allocations", &[]),
     ("lane", &["allocations"]),
     // Its tests use random latencies.
@@ -21,7 +21,7 @@ const ALLOWED: [(&str, &[&str]); 46] = [
     ("packing", &["allocations", "lane"]),
     // Its example generates traces.
     ("policy", &["allocations", "lane"]),
-    ("simulator", &["lane", "policy", "trace"]),
+    ("simulator", &["lane", "block", "packing", "policy", "trace"]),
     ("traces", &["lane", "simulator", "trace"]),
     ("imitation", &["lane", "policy", "simulator", "trace", "traces"]),
     ("cache", &["allocations", "lane", "block", "policy", "histogram", "hotlist", "packing"]),
@@ -50,12 +50,14 @@ const ALLOWED: [(&str, &[&str]); 46] = [
     ("explore", &["lane", "block", "cache", "policy"]),
     ("stack", STACK),
     ("rigs", &["lane", "block", "load", "nbd", "stack", "suites", "host", "ring"]),
+    ("replay", &["block", "host", "load", "simulator", "suites", "trace", "traces"]),
     ("daemon", DAEMON),
     // Verdicts on what the daemon reports and what a simulation finds.
     ("advice", ADVICE),
     ("live", &["cache", "daemon", "histogram", "stack"]),
     ("dashboard", &["advice", "block", "daemon", "host", "live", "report", "stack"]),
     ("overdrive", OVERDRIVE),
+    ("overdrive-python", PYTHON),
     ("benchmarks", BENCHMARKS),
     ("killtest", KILLTEST),
     ("xtask", &[]),
@@ -159,6 +161,7 @@ const OVERDRIVE: &[&str] = &[
     "hotlist",
     "imitation",
     "load",
+    "replay",
     "suites",
     "rigs",
     "killtest",
@@ -168,6 +171,20 @@ const OVERDRIVE: &[&str] = &[
     "report",
     "compare",
     "history",
+    "trace",
+    "traces",
+];
+// Only what the command uses for the same tasks.
+const PYTHON: &[&str] = &[
+    "lane",
+    "block",
+    "drives",
+    "host",
+    "replay",
+    "rigs",
+    "simulator",
+    "stack",
+    "suites",
     "trace",
     "traces",
 ];

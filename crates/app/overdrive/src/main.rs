@@ -24,6 +24,7 @@ mod serve;
 mod settings;
 mod sim;
 mod supervisors;
+mod sweep;
 mod terminal;
 mod tools;
 mod top;
@@ -65,6 +66,7 @@ enum Command {
     Bench(Box<bench::Arguments>),
     Review(Box<review::Arguments>),
     Sim(sim::Arguments),
+    Sweep(sweep::Arguments),
     Trace(trace::Arguments),
     Advise(advise::Arguments),
     Pool(pool::Arguments),
@@ -132,6 +134,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Review(arguments) => review::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
         Command::Advise(arguments) => advise::run(&arguments),
         Command::Pool(arguments) => pool::run(&arguments),

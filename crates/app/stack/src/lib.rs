@@ -32,7 +32,7 @@ pub use flags::OpenFlags;
 pub use keep::{Keep, retention_key};
 pub use layers::{Counts, Kind, ValveShared};
 pub use memory::check_dirty;
-pub use near::{near, similar};
+pub use near::{near, similar, unknown};
 pub use node::{
     Attached, Backing, Exchanger, ExportWaits, Former, Health, Identity, OpenNode, Opened, Opening,
     Retention, Unkept, create_pool, unreachable_export,

@@ -54,6 +54,22 @@ pub fn near<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a
     similar(wrong, known, 1).first().copied()
 }
 
+/// Describes in a sentence that there is no such thing of this kind: with the nearest name, or all
+/// names.
+pub fn unknown<'a>(
+    kind: &str,
+    wrong: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> String {
+    match near(wrong, known.clone()) {
+        Some(near) => format!("there is no such {kind}; did you mean '{near}'?"),
+        None => {
+            let all = known.collect::<Vec<_>>().join(", ");
+            format!("there is no such {kind}; choose one of {all}")
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

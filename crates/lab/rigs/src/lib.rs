@@ -16,6 +16,7 @@ mod export;
 mod facts;
 mod files;
 mod live;
+pub mod prices;
 pub mod tree;
 mod wishes;
 

@@ -8,9 +8,9 @@ use flate2::bufread::GzDecoder;
 use lzma_rust2::XzReader;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
-use std::cell::Cell;
 use std::io::{BufRead, Error, ErrorKind, Read, Result, copy, sink};
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum memory of a decoder: 256 MiB. `xz -9` needs 65, `zstd --ultra -22` 128.
 const MEMORY_MAX: u64 = 256 << 20;
@@ -57,9 +57,9 @@ impl Compression {
     /// Returns the decompressed bytes. `padding` counts zeros after the end of the compressed data.
     pub(crate) fn unpacked<'a>(
         self,
-        packed: impl BufRead + 'a,
-        padding: Rc<Cell<u64>>,
-    ) -> Box<dyn Read + 'a> {
+        packed: impl BufRead + Send + 'a,
+        padding: Arc<AtomicU64>,
+    ) -> Box<dyn Read + Send + 'a> {
         match self {
             Compression::None => Box::new(packed),
             Compression::Gzip => Box::new(Members { state: Member::Between(packed), padding }),
@@ -78,7 +78,7 @@ impl Compression {
 /// last one.
 struct Members<R> {
     state: Member<R>,
-    padding: Rc<Cell<u64>>,
+    padding: Arc<AtomicU64>,
 }
 
 enum Member<R> {
@@ -100,7 +100,7 @@ impl<R: BufRead> Members<R> {
                 _ => {}
             }
             packed.consume(zeros);
-            self.padding.set(self.padding.get() + zeros as u64);
+            self.padding.fetch_add(zeros as u64, Ordering::Relaxed);
         }
     }
 }
@@ -227,7 +227,7 @@ mod tests {
 
     fn unpacked(packed: &[u8]) -> Result<Vec<u8>> {
         let mut all = Vec::new();
-        let padding = Rc::new(Cell::new(0));
+        let padding = Arc::new(AtomicU64::new(0));
         Compression::of(packed).unpacked(packed, padding).read_to_end(&mut all)?;
         Ok(all)
     }
@@ -236,12 +236,12 @@ mod tests {
     fn zeros_behind_gzip_data_are_counted_and_other_bytes_refused() {
         let member = packed(Compression::Gzip, b"R,0,1\n");
         for zeros in [1, 511, 100_000] {
-            let padding = Rc::new(Cell::new(0));
+            let padding = Arc::new(AtomicU64::new(0));
             let file = [&member[..], &vec![0; zeros], &member, &vec![0; zeros]].concat();
             let mut all = Vec::new();
             let mut unpacked = Compression::Gzip.unpacked(&file[..], padding.clone());
             unpacked.read_to_end(&mut all).expect("padded");
-            assert_eq!((all.len(), padding.get()), (12, 2 * zeros as u64));
+            assert_eq!((all.len(), padding.load(Ordering::Relaxed)), (12, 2 * zeros as u64));
         }
         assert!(unpacked(&[&member[..], b"\0\0tail"].concat()).is_err());
         assert!(unpacked(&[&member[..], b"\x1f\x8b"].concat()).is_err(), "cut off");

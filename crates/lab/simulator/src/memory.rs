@@ -1,7 +1,9 @@
 //! The memory of a cache.
 
 use crate::blocks::BLOCK_BYTES;
+use block::Size;
 use std::fmt;
+use std::str::FromStr;
 
 /// The memory of a cache.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -43,6 +45,20 @@ impl Memory {
     }
 }
 
+impl FromStr for Memory {
+    type Err = String;
+
+    /// Parses a size like `64M`, or a percentage like `10%`.
+    fn from_str(text: &str) -> Result<Memory, String> {
+        if text.contains('%') {
+            let message =
+                format!("'{text}' is not a share; write it like 10% or 0.5%, up to 1000%");
+            return Memory::percent(text).ok_or(message);
+        }
+        text.parse().map(|size: Size| Memory::Bytes(size.0))
+    }
+}
+
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -62,6 +78,10 @@ mod tests {
         for bad in ["3", "%", "x%", "-1%", "0%", "NaN%", "inf%", "1001%"] {
             assert_eq!(Memory::percent(bad), None, "{bad}");
         }
+        assert_eq!("64M".parse(), Ok(Memory::Bytes(64 << 20)));
+        assert_eq!("0.5%".parse(), Ok(Memory::Percent(0.5)));
+        let refused = "0%".parse::<Memory>().expect_err("it has no slots");
+        assert!(refused.contains("up to 1000%"), "{refused}");
         let slots = |memory: Memory, shards| memory.slots_of_shard(269_210, shards);
         assert_eq!(slots(Memory::Percent(3.0), 1), Ok(8076));
         assert_eq!(slots(Memory::Percent(10.0), 4), Ok(6730));

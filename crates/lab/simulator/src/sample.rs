@@ -9,6 +9,7 @@
 
 use lane::Random;
 use std::fmt;
+use std::str::FromStr;
 
 /// A share of all blocks, above 0 and at most 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -25,6 +26,21 @@ pub enum Sample {
     Fixed(Rate),
     /// The largest of 1, 1/2, 1/4, ... at which all caches take at most [`AUTO_BYTES`].
     Auto,
+}
+
+impl FromStr for Sample {
+    type Err = String;
+
+    /// Parses a share of the blocks like `0.1`, or `auto`.
+    fn from_str(text: &str) -> Result<Sample, String> {
+        if text == "auto" {
+            return Ok(Sample::Auto);
+        }
+        let rate = text.parse().ok().and_then(Rate::new).map(Sample::Fixed);
+        let message = "it is not a share of the blocks; write a number above 0 and up to 1, like \
+                       0.1, or auto";
+        rate.ok_or_else(|| message.to_owned())
+    }
 }
 
 /// Maximum memory of the caches of an automatic sample, in bytes.

@@ -3,11 +3,11 @@
 use crate::compressed::Compression;
 use crate::error::Error;
 use crate::foreign;
-use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use trace::recording::MAGIC;
 use trace::{Access, Devices, Format, Notes, Processes, Reader, SAMPLE_BYTES, Undetected};
 
@@ -22,8 +22,8 @@ pub struct TraceFile {
     /// The prefix of messages: the file's name.
     place: String,
     compression: Compression,
-    unpacked: Box<dyn Read>,
-    seen: Rc<Seen>,
+    unpacked: Box<dyn Read + Send>,
+    seen: Arc<Seen>,
     /// Its format.
     pub format: Format,
     reader: Reader,
@@ -31,7 +31,7 @@ pub struct TraceFile {
     /// Bytes that were read to detect the format, and are not parsed yet.
     sample: Vec<u8>,
     /// Zeros after the compressed data.
-    padding: Rc<Cell<u64>>,
+    padding: Arc<AtomicU64>,
     /// The compressed data ends early, which is no error for a recording.
     is_truncated: bool,
     /// Bytes that were parsed since the last request.
@@ -43,27 +43,29 @@ pub struct TraceFile {
 /// State of the underlying file.
 #[derive(Default)]
 struct Seen {
-    bytes: Cell<u64>,
-    size: Cell<u64>,
+    bytes: AtomicU64,
+    size: u64,
     /// The end of the file was read.
-    has_ended: Cell<bool>,
+    has_ended: AtomicBool,
     /// A read has failed: a following error is not the content's.
-    has_failed: Cell<bool>,
+    has_failed: AtomicBool,
 }
 
 struct Watched {
     file: File,
-    seen: Rc<Seen>,
+    seen: Arc<Seen>,
 }
 
 impl Read for Watched {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let read = self.file.read(into);
         match &read {
-            Ok(0) => self.seen.has_ended.set(true),
-            Ok(count) => self.seen.bytes.set(self.seen.bytes.get() + *count as u64),
+            Ok(0) => self.seen.has_ended.store(true, Ordering::Relaxed),
+            Ok(count) => {
+                self.seen.bytes.fetch_add(*count as u64, Ordering::Relaxed);
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => self.seen.has_failed.set(true),
+            Err(_) => self.seen.has_failed.store(true, Ordering::Relaxed),
         }
         read
     }
@@ -82,8 +84,7 @@ impl TraceFile {
         if data.is_dir() {
             return Err(Error::Usage(format!("{place}: is a directory; name a trace file")));
         }
-        let seen = Rc::new(Seen::default());
-        seen.size.set(data.len());
+        let seen = Arc::new(Seen { size: data.len(), ..Seen::default() });
         let watched = Watched { file, seen: seen.clone() };
         let mut packed = BufReader::with_capacity(PIECE_BYTES, watched);
         let start = packed.fill_buf().map_err(failed)?;
@@ -94,7 +95,7 @@ impl TraceFile {
         if let Some(refusal) = refusal.filter(|_| !is_records) {
             return Err(Error::Malformed(format!("{place}: {refusal}")));
         }
-        let padding = Rc::new(Cell::new(0));
+        let padding = Arc::new(AtomicU64::new(0));
         let unpacked = compression.unpacked(packed, padding.clone());
         let piece = vec![0; PIECE_BYTES];
         let mut file = TraceFile {
@@ -144,15 +145,16 @@ impl TraceFile {
             match self.unpacked.read(&mut self.piece) {
                 Ok(count) => return Ok(count),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if self.seen.has_failed.get() => {
+                Err(error) if self.seen.has_failed.load(Ordering::Relaxed) => {
                     return Err(unreadable(&self.place, &error));
                 }
-                Err(_) if self.may_be_cut() && self.seen.has_ended.get() => {
+                Err(_) if self.may_be_cut() && self.seen.has_ended.load(Ordering::Relaxed) => {
                     self.is_truncated = true;
                     return Ok(0);
                 }
                 Err(error) => {
-                    let (kind, at) = (self.compression.name(), self.seen.bytes.get());
+                    let (kind, at) =
+                        (self.compression.name(), self.seen.bytes.load(Ordering::Relaxed));
                     let what = match error.kind() {
                         ErrorKind::UnexpectedEof => "the file is truncated".to_owned(),
                         _ => error.to_string(),
@@ -193,7 +195,7 @@ impl TraceFile {
 
     /// Returns the share of the file that was read.
     pub fn share(&self) -> f64 {
-        (self.seen.bytes.get() as f64 / self.seen.size.get().max(1) as f64).min(1.0)
+        (self.seen.bytes.load(Ordering::Relaxed) as f64 / self.seen.size.max(1) as f64).min(1.0)
     }
 
     /// Reads the next requests, possibly none yet. Returns whether there may be more.
@@ -210,7 +212,7 @@ impl TraceFile {
         let fed = if sample.is_empty() {
             match self.read_piece()? {
                 0 => self.reader.finish(into).map(|notes| {
-                    let padding_bytes = self.padding.get();
+                    let padding_bytes = self.padding.load(Ordering::Relaxed);
                     let is_cut = notes.is_cut || self.is_truncated;
                     self.notes = Some(Notes { padding_bytes, is_cut, ..notes });
                 }),

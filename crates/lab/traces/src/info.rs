@@ -15,7 +15,7 @@ pub const REUSE_BYTES: [u64; 7] =
 /// Maximum number of blocks of one request that are studied for reuse and footprint.
 const BLOCKS_MAX: u64 = 1 << 18;
 
-/// Number of requests between two looks at signals.
+/// Work between two looks at signals: requests, and MiB of them.
 const LOOKS: u64 = 1024;
 
 /// Requests and bytes.
@@ -302,7 +302,7 @@ pub fn each(
     with: &mut dyn FnMut(&TraceFile, &Access) -> Result<(), Error>,
 ) -> Result<u64, Error> {
     let (mut window, mut read, mut sorted) = (Window::default(), Vec::new(), Vec::new());
-    let (mut last_ns, mut count) = (0, 0u64);
+    let (mut last_ns, mut count, mut work) = (0, 0u64, 0);
     let mut goes_on = true;
     while goes_on {
         goes_on = file.next(&mut read)? && watch.look("read", file.share());
@@ -320,7 +320,12 @@ pub fn each(
             count += 1;
             with(file, &access)?;
             // A request of 1 GiB is 262,144 block accesses.
-            if count.is_multiple_of(LOOKS) && !watch.look("read", file.share()) {
+            work += 1 + (access.bytes >> 20);
+            if work < LOOKS {
+                continue;
+            }
+            work = 0;
+            if !watch.look("read", file.share()) {
                 (goes_on, file.notes) = (false, None);
                 break;
             }

@@ -14,6 +14,7 @@
 pub mod convert;
 mod depths;
 mod info;
+pub mod json;
 mod matcher;
 mod packed;
 mod recording_writer;

@@ -185,7 +185,7 @@ fn watch(
     };
     let mut advice = advise(&facts, &premises);
     advice.unseen.splice(0..0, unseen);
-    let compression = match crate::sim::compress_sample(Path::new(&node)) {
+    let compression = match simulator::compress::sampled(Path::new(&node)) {
         Ok(sizes) => Some((sizes.ratio(), sizes.stored_share())),
         Err(error) => {
             advice.unseen.push(format!(

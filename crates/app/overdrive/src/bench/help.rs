@@ -1,12 +1,12 @@
 //! `overdrive bench SUITE --help`: the options of that suite; and the list of suites.
 
-use super::{choice, only};
+use super::choice;
 use crate::terminal;
 use clap::Command;
 use daemon::settings::SETTINGS;
 use report::terminal::{Column, Fit, Table};
 use serde_json::{Value, json};
-use suites::{ALL, Plan, Suite, Target, find};
+use suites::{ALL, Plan, Suite, Target, find, only};
 
 /// Size of a device that has room for all tests of every suite.
 const ROOM_BYTES: u64 = 1 << 40;

@@ -12,7 +12,6 @@ mod history;
 pub(crate) mod incomplete;
 mod job;
 pub(crate) mod live;
-mod only;
 pub(crate) mod plan;
 pub(crate) mod prices;
 mod runs;

@@ -1,10 +1,10 @@
 //! The plan of a run: the arguments and their target as plain data, and the rig to run it on.
 
-use super::{Arguments, live, only, prices};
+use super::{Arguments, live, prices};
 use crate::settings::Said;
-use block::{CacheSpec, Size};
+use block::CacheSpec;
 use stack::{Exit, Failure};
-use suites::{Job, Modelled, Plan, Preparation, Rig, Step, Target};
+use suites::{Job, Modelled, Plan, PlanOptions, Preparation, Rig, Step, Target};
 
 fn usage(message: String) -> Failure {
     Failure::new(Exit::Usage, message)
@@ -81,77 +81,27 @@ pub(super) fn of_target(
     spare_percent: u32,
     reads_only: bool,
 ) -> Result<Plan, Failure> {
-    let usual = usual(arguments, target)?;
-    let trace_scale = trace_scale(arguments)?;
-    let cache = arguments.cache.map(|memory| arguments.suite().cache(memory));
-    let plan = Plan {
-        cache: cache.map(|usual| with_settings(&arguments.settings, usual)),
-        state: arguments.state.clone(),
-        preparation: arguments.prepare.clone().unwrap_or_else(|| usual.preparation.clone()),
-        trace_scale,
-        only: arguments.only.clone(),
-        spare_percent,
-        time_ns: time_ns(arguments, usual.time_ns),
-        ..usual
-    };
-    let plan = plan.with_jobs(jobs);
-    let plan = match arguments.span {
-        Some(span) => Plan { span_bytes: Some(span.0), ..plan },
-        None => plan,
-    };
+    let options = options(arguments, spare_percent);
+    let plan = options.plan(arguments.suite(), target, jobs).map_err(usage)?;
     let plan = if reads_only { reading(arguments, plan)? } else { plan };
     let plan = if plan.target.model.is_none() { shortened(arguments, plan) } else { plan };
-    plan.check().map_err(usage)?;
-    if let Some(span) = arguments.span.filter(|span| span.0 > plan.target.bytes()) {
-        let holds = Size(plan.target.bytes());
-        let text = &plan.target.text;
-        return Err(usage(format!("--span {span}: {text} has only {holds}")));
-    }
-    if let Some(test) = &plan.only {
-        only::check(&plan, test)?;
-    }
+    options.check(&plan).map_err(usage)?;
     Ok(plan)
 }
 
-/// Returns the suite with its defaults, or as it was in the requested year.
-///
-/// # Errors
-/// The suite has no era with this year.
-pub(super) fn usual(arguments: &Arguments, target: Target) -> Result<Plan, Failure> {
-    match arguments.era {
-        None => Ok(Plan::new(arguments.suite().profile(), target)),
-        Some(year) => suites::plan_in(arguments.suite(), year, target).map_err(usage),
-    }
-}
-
-/// Returns the scale of a generated trace.
-///
-/// # Errors
-/// The suite has none, or it is absurd.
-fn trace_scale(arguments: &Arguments) -> Result<f64, Failure> {
-    let (least, most) = suites::generated::SCALES;
-    match arguments.scale {
-        None => Ok(1.0),
-        Some(scale) if !arguments.suite().is_generated() => {
-            let generated = suites::ALL.iter().filter(|suite| suite.is_generated());
-            let names: Vec<&str> = generated.map(|suite| suite.profile().name).collect();
-            let names = names.join(", ");
-            Err(usage(format!("--scale {scale}: is for generated traces ({names}); omit it")))
-        }
-        Some(scale) if !(least..=most).contains(&scale) => {
-            Err(usage(format!("--scale {scale}: write {least} to {most}")))
-        }
-        Some(scale) => Ok(scale),
-    }
-}
-
-/// Returns the duration of the timed parts. Those of filebench are steps of a preparation, which
-/// take whole seconds.
-pub(super) fn time_ns(arguments: &Arguments, usual_ns: u64) -> u64 {
-    let asked_ns = arguments.time.map_or(usual_ns, |us| us.saturating_mul(1000));
-    match arguments.suite().is_of_files() {
-        true => asked_ns.div_ceil(1_000_000_000).saturating_mul(1_000_000_000),
-        false => asked_ns,
+/// Returns the options of a run with this spare share.
+pub(super) fn options(arguments: &Arguments, spare_percent: u32) -> PlanOptions {
+    let cache = arguments.cache.map(|memory| arguments.suite().cache(memory));
+    PlanOptions {
+        era: arguments.era,
+        cache: cache.map(|usual| with_settings(&arguments.settings, usual)),
+        state: arguments.state.clone(),
+        preparation: arguments.prepare.clone(),
+        trace_scale: arguments.scale,
+        only: arguments.only.clone(),
+        spare_percent,
+        span: arguments.span,
+        time_us: arguments.time,
     }
 }
 

@@ -84,11 +84,12 @@ fn plan_of(arguments: &Arguments, directory: &Path) -> Result<Plan, Failure> {
     let bytes = size_of_file_system(directory)?.max(SPAN_MIN);
     plan::jobs(arguments)?;
     let target = Target::of_rig(arguments.target(), bytes, SEED);
-    let usual = plan::usual(arguments, target)?;
+    let options = plan::options(arguments, 0);
+    let usual = options.usual(arguments.suite(), target).map_err(usage)?;
     let plan = Plan {
         only: arguments.only.clone(),
         span_bytes: None,
-        time_ns: plan::time_ns(arguments, usual.time_ns),
+        time_ns: options.time_ns(arguments.suite(), usual.time_ns),
         ..usual
     };
     plan.check().map_err(usage)?;

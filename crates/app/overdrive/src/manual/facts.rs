@@ -19,7 +19,7 @@ const STATUSES: [Fact<u8>; 8] = [
 ];
 
 /// Statuses of commands with meanings of their own.
-const OTHER_STATUSES: [(&str, &[Fact<u8>]); 8] = [
+const OTHER_STATUSES: [(&str, &[Fact<u8>]); 9] = [
     (
         "overdrive-bench",
         &[
@@ -93,6 +93,17 @@ const OTHER_STATUSES: [(&str, &[Fact<u8>]); 8] = [
             (2, "Wrong usage, or the trace cannot be read."),
         ],
     ),
+    (
+        "overdrive-sweep",
+        &[
+            (0, "All jobs have results."),
+            (1, "Rows have no figures, or Ctrl-C has ended it; the results so far were written."),
+            (
+                2,
+                "Wrong usage, a manifest that is not valid, or no Python package: nothing was run.",
+            ),
+        ],
+    ),
 ];
 
 /// Commands that serve volumes, or that act on served ones.
@@ -119,6 +130,8 @@ const RECORDING: [&str; 3] =
 const MEASURING: [&str; 1] = ["overdrive-bench"];
 
 const REVIEWING: [&str; 1] = ["overdrive-review"];
+
+const SWEEPING: [&str; 1] = ["overdrive-sweep"];
 
 const SHOWING: [&str; 1] = ["overdrive-doctor"];
 
@@ -189,7 +202,7 @@ const FILES: [(&[&str], Fact<&str>); 9] = [
     ),
 ];
 
-const VARIABLES: [(&[&str], Fact<&str>); 11] = [
+const VARIABLES: [(&[&str], Fact<&str>); 12] = [
     (
         &SERVING,
         (
@@ -212,10 +225,11 @@ const VARIABLES: [(&[&str], Fact<&str>); 11] = [
     (&REVIEWING, ("XDG_DATA_HOME", "Directory of the results of interrupted reviews.")),
     (&SHOWING, ("NO_COLOR", "If it is set and not empty, the output has no colours.")),
     (&SHOWING, ("TERM", "If it is 'dumb', the output has no colours.")),
+    (&SWEEPING, ("OVERDRIVE_PYTHON", "The Python that has the package 'overdrive'.")),
     (&MEASURING_MACHINE, ("TMPDIR", "Directory of the image, instead of /var/tmp.")),
 ];
 
-const RELATED: [(&str, &[&str]); 12] = [
+const RELATED: [(&str, &[&str]); 13] = [
     ("overdrive-attach", &["overdrive-detach", "overdrive-mount", "overdrive-serve"]),
     ("overdrive-bench", &["overdrive-drive-models", "overdrive-sim"]),
     ("overdrive-dashboard", &["overdrive-top", "overdrive-volume-stats"]),
@@ -224,7 +238,8 @@ const RELATED: [(&str, &[&str]); 12] = [
     ("overdrive-pool", &["overdrive-serve"]),
     ("overdrive-review", &["overdrive-bench", "overdrive-drive-models"]),
     ("overdrive-serve", &["overdrive-attach", "overdrive-volume", "overdrive-upgrade"]),
-    ("overdrive-sim", &["overdrive-bench"]),
+    ("overdrive-sim", &["overdrive-bench", "overdrive-sweep"]),
+    ("overdrive-sweep", &["overdrive-sim"]),
     ("overdrive-top", &["overdrive-dashboard", "overdrive-volume-stats"]),
     ("overdrive-umount", &["overdrive-mount"]),
     ("overdrive-upgrade", &["overdrive-serve", "overdrive-volume-list"]),

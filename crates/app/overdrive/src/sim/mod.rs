@@ -1,9 +1,7 @@
 //! `overdrive sim`: simulated caches of several policies and sizes on a recorded trace.
 
-mod compress;
 #[cfg(test)]
 mod examples;
-mod json;
 mod output;
 mod page;
 mod table;
@@ -11,11 +9,8 @@ mod table;
 use crate::page_file::PageFile;
 use crate::progress::Stages;
 use crate::watch::Watch;
-use block::Size;
 use clap::ValueEnum;
-use compress::Compress;
-pub(crate) use compress::sampled as compress_sample;
-use simulator::{Choice, Error, Memory, Plan, Rate, Sample};
+use simulator::{Choice, Compress, Error, Memory, Plan, Rate, Sample};
 use stack::{Exit, Failure};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -50,7 +45,7 @@ pub(crate) struct Arguments {
     format: Option<Format>,
 
     /// Sizes of the cache: 64M,1G, or percent of the distinct blocks in the trace: 1%,10%.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', required = true, value_parser = memory)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', required = true)]
     memory: Vec<Memory>,
 
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "default",
@@ -76,13 +71,13 @@ pub(crate) struct Arguments {
     /// Simulate a sample: this share of the blocks, such as 0.1, in caches reduced by the same
     /// factor. All miss ratios are then estimates. 'auto': the largest of 1, 1/2, 1/4, ... with
     /// which all caches take at most 256 MiB. By default all blocks are simulated.
-    #[arg(long, value_name = "auto|RATE", value_parser = sample)]
+    #[arg(long, value_name = "auto|RATE")]
     sample: Option<Sample>,
 
     /// Also simulate each cache with compression, in the same memory: with this mean ratio of the
     /// blocks, such as 2.5, or with the ratios of 4,096 blocks spread over a file or device. Only
     /// for policies of 'serve'.
-    #[arg(long, value_name = "RATIO|auto-of:FILE", value_parser = compress::parse)]
+    #[arg(long, value_name = "RATIO|auto-of:FILE")]
     compress: Option<Compress>,
 
     /// Also simulate each cache with a map of the files: sorted lines 'FIRST_BLOCK BLOCKS CLASS',
@@ -109,11 +104,8 @@ enum Count {
 }
 
 pub(crate) fn format(text: &str) -> Result<Format, String> {
-    let known = Format::by_name(text);
-    known.ok_or_else(|| match stack::near(text, Format::ALL.into_iter().map(Format::name)) {
-        Some(near) => format!("there is no such format; did you mean '{near}'?"),
-        None => format!("there is no such format; choose one of {}", formats()),
-    })
+    let names = Format::ALL.into_iter().map(Format::name);
+    Format::by_name(text).ok_or_else(|| stack::unknown("format", text, names))
 }
 
 fn formats() -> String {
@@ -124,34 +116,13 @@ pub(crate) fn format_help() -> String {
     format!("The trace's format, if it cannot be detected from its content: {}", formats())
 }
 
-fn memory(text: &str) -> Result<Memory, String> {
-    if text.contains('%') {
-        let message = format!("'{text}' is not a share; write it like 10% or 0.5%, up to 1000%");
-        return Memory::percent(text).ok_or(message);
-    }
-    text.parse().map(|size: Size| Memory::Bytes(size.0))
-}
-
-fn sample(text: &str) -> Result<Sample, String> {
-    if text == "auto" {
-        return Ok(Sample::Auto);
-    }
-    let rate = text.parse().ok().and_then(Rate::new).map(Sample::Fixed);
-    let message = "it is not a share of the blocks; write a number above 0 and up to 1, like 0.1, \
-                or auto";
-    rate.ok_or_else(|| message.to_owned())
-}
-
 fn policies() -> String {
     Choice::all().map(|choice| choice.name).collect::<Vec<_>>().join(", ")
 }
 
 fn policy(text: &str) -> Result<Choice, String> {
-    let known = Choice::by_name(text);
-    known.ok_or_else(|| match stack::near(text, Choice::all().map(|choice| choice.name)) {
-        Some(near) => format!("there is no such policy; did you mean '{near}'?"),
-        None => format!("there is no such policy; choose one of {}", policies()),
-    })
+    let names = Choice::all().map(|choice| choice.name).collect::<Vec<_>>();
+    Choice::by_name(text).ok_or_else(|| stack::unknown("policy", text, names.iter().copied()))
 }
 
 fn policy_help() -> String {
@@ -166,7 +137,7 @@ fn policy_help() -> String {
 impl Arguments {
     fn plan(&self) -> Result<Plan, Failure> {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        let compress = self.compress.as_ref().map(Compress::sizes).transpose()?;
+        let compress = self.compress.as_ref().map(Compress::sizes).transpose().map_err(failure)?;
         let hints = self.map.as_deref().map(simulator::read_hints).transpose().map_err(failure)?;
         Ok(Plan {
             path: self.trace.clone(),
@@ -215,4 +186,16 @@ pub(crate) fn failure(error: Error) -> Failure {
         Error::Malformed(_) => Exit::Integrity,
     };
     Failure::new(exit, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use cache::Settings;
+    use simulator::{BLOCK_BYTES, STORED_BYTES_MAX};
+
+    #[test]
+    fn the_simulated_limit_is_the_one_of_the_engine() {
+        let percent = u64::from(Settings::default().compressed_percent_max);
+        assert_eq!(u64::from(STORED_BYTES_MAX), BLOCK_BYTES * percent / 100);
+    }
 }

@@ -1,8 +1,8 @@
 //! Prints the outcome of a simulation.
 
-use super::{json, table};
+use super::table;
 use crate::terminal;
-use simulator::{Outcome, Plan};
+use simulator::{Outcome, Plan, json};
 
 /// Prints a table, or one JSON object.
 pub(super) fn print(plan: &Plan, outcome: &Outcome, is_json: bool) {

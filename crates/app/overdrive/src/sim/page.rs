@@ -1,12 +1,12 @@
 //! An outcome as one self-contained HTML page: verdict, plot, table, trace, method, raw data.
 
-use super::{json, table};
+use super::table;
 use block::Size;
 use report::axis::Axis;
 use report::page::Page;
 use report::plot::{Curve, Names, Plot, Style, escaped};
 use report::words::{figure, grouped};
-use simulator::{BLOCK_BYTES, DEFAULT, Outcome, Plan, Run, TRUSTED_SLOTS, What};
+use simulator::{BLOCK_BYTES, DEFAULT, Outcome, Plan, Run, TRUSTED_SLOTS, What, json};
 use std::fmt::Write;
 
 const STYLE: &str = "\

@@ -321,7 +321,7 @@ mod tests {
         let text = lines(&plan, &outcome, None).to_string();
         assert!(text.contains("Compression changes the misses by -50.0 % (lru, 4 MiB)"), "{text}");
         assert!(text.contains("a mean ratio of 2.50; 100 % of the blocks"), "{text}");
-        let object = super::super::json::object(&plan, &outcome);
+        let object = simulator::json::object(&plan, &outcome);
         let runs = object["runs"].as_array().expect("runs");
         assert_eq!((&runs[0]["compress"], &runs[3]["compress"]), (&().into(), &"2.5".into()));
         assert_eq!(runs[3]["compress_block_misses"], 150);

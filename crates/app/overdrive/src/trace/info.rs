@@ -1,6 +1,6 @@
 //! `overdrive trace info`.
 
-use super::{failure, info_json, info_page, info_text};
+use super::{failure, info_page, info_text};
 use crate::page_file::PageFile;
 use crate::progress::Stages;
 use crate::watch::Watch;
@@ -46,7 +46,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     watch.finish();
     let info = studied.map_err(failure)?;
     match options.json {
-        true => daemon::say!("{}", info_json::object(&options.trace, &info)),
+        true => daemon::say!("{}", traces::json::object(&options.trace, &info)),
         false => terminal::print(info_text::lines(&options.trace, &info, terminal::width())),
     }
     if let Some(report) = report {

@@ -1,6 +1,6 @@
 //! A trace's properties as one self-contained HTML page.
 
-use super::{info_json, info_text};
+use super::info_text;
 use report::axis::Axis;
 use report::page::{Page, facts, section};
 use report::plot::{Curve, Names, Plot, Style, escaped};
@@ -30,8 +30,8 @@ pub(super) fn page(path: &Path, info: &Info) -> String {
         verdict: &verdict(info),
         style: STYLE,
         parts: &parts,
-        schema: info_json::SCHEMA,
-        raw: &serde_json::to_string_pretty(&info_json::object(path, info)).unwrap_or_default(),
+        schema: traces::json::SCHEMA,
+        raw: &serde_json::to_string_pretty(&traces::json::object(path, info)).unwrap_or_default(),
     };
     page.html()
 }

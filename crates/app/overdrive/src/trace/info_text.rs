@@ -1,11 +1,11 @@
 //! A trace's properties as lines for a terminal, which the page uses in part.
 
-use super::info_json::service_mean_ns;
 use block::{Size, printable};
 use report::terminal::{Column, Fit, Line, Span, Table, Text};
 use report::words::{grouped, time};
 use simulator::BLOCK_BYTES;
 use std::path::Path;
+use traces::json::service_mean_ns;
 use traces::{DEPTHS, Info, Named, REUSE_BYTES, SIZES};
 
 /// Blanks before the second line of a fact.

@@ -7,12 +7,10 @@ mod generate_named;
 mod generate_options;
 mod generate_output;
 mod info;
-mod info_json;
 mod info_page;
 mod info_text;
 pub(crate) mod record;
 mod replay;
-mod replay_json;
 mod replay_options;
 mod replay_text;
 

@@ -1,15 +1,14 @@
-//! The options and the results of `overdrive trace replay`.
+//! The options of `overdrive trace replay`.
 
 use crate::bench::live::LiveOptions;
 use crate::settings::Said;
 use crate::sim;
 use block::Size;
 use daemon::units;
-use load::Record;
 use std::path::PathBuf;
-use suites::{Preparation, Punctual};
+use suites::Preparation;
 use trace::Format;
-use traces::replay::{Changes, Map};
+use traces::replay::Map;
 
 /// Run the requests of a trace on a modelled drive in virtual time, or on a real target.
 ///
@@ -104,31 +103,18 @@ fn map(text: &str) -> Result<Map, String> {
     Map::by_name(text).ok_or_else(names)
 }
 
-/// The results of a replay.
-pub(super) struct Replayed {
-    /// Requests that were to be sent, after splits.
-    pub(super) planned: u64,
-    pub(super) record: Record,
-    pub(super) changes: Changes,
-    /// Whether the whole trace was replayed.
-    pub(super) is_complete: bool,
-    /// The lateness of starts; None: there are no due times.
-    pub(super) punctual: Option<Punctual>,
-    pub(super) target_bytes: u64,
-    /// The kind of clock: `virtual` or `real`.
-    pub(super) time: &'static str,
-    /// The preparation of the target.
-    pub(super) prepared: String,
-    pub(super) remarks: Vec<String>,
-    /// The counters of the cache; empty without one.
-    pub(super) counters: Vec<(&'static str, u64)>,
-    /// The drive's own statistics.
-    pub(super) drive: Vec<(&'static str, f64)>,
-}
-
-impl Replayed {
-    /// Whether requests started on time.
-    pub(super) fn is_valid(&self) -> bool {
-        self.punctual.is_none_or(|punctual| punctual.is_valid())
+impl Options {
+    /// Returns the options of the replay itself.
+    pub(super) fn of_replay(&self) -> replay::Options {
+        replay::Options {
+            trace: self.trace.clone(),
+            format: self.format,
+            devices: self.device.clone(),
+            speed: self.speed,
+            idle_us_max: self.idle_max,
+            depth: self.depth,
+            dependent: self.dependent,
+            map: self.map,
+        }
     }
 }

@@ -1,15 +1,13 @@
 //! A replay's results as lines for a terminal.
 
-use super::replay_options::{Options, Replayed};
+use super::replay_options::Options;
 use block::{Size, printable};
 use load::Latency;
+use replay::Replayed;
+use replay::json::{SHARES_NS, SLOW_NS};
 use report::terminal::{Column, Fit, Line, Span, Table, Text};
 use report::words::{figure, grouped, time};
 
-/// Service times whose shares are shown: those of the reviews, and the decades between them.
-pub(super) const SHARES_NS: [u64; 4] = [100_000, 1_000_000, 10_000_000, 100_000_000];
-/// The service time above which reviews call a request slow.
-pub(super) const SLOW_NS: u64 = 100_000_000;
 /// Blanks before the second line of a fact.
 const INDENT: usize = 12;
 

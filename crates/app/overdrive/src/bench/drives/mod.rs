@@ -169,7 +169,7 @@ fn check(options: &Options, names: &[String]) -> Result<(), Failure> {
         suites::plan_in(options.suite, year, target).map_err(usage)?;
     }
     match (&options.only, options.plan(first)) {
-        (Some(only), Ok(plan)) => super::only::check(&plan, only),
+        (Some(only), Ok(plan)) => suites::only::check(&plan, only).map_err(usage),
         _ => Ok(()),
     }
 }

@@ -1,13 +1,14 @@
 //! The compressed sizes of blocks: of a ratio, or of the blocks of a file.
 
-use cache::Settings;
+use crate::block_sizes::{BlockSizes, STORED_BYTES_MAX};
+use crate::blocks::BLOCK_BYTES;
+use crate::error::Error;
 use packing::{Codec, Encoder};
-use simulator::{BLOCK_BYTES, BlockSizes};
-use stack::{Exit, Failure};
 use std::fs::File;
-use std::io::{Error, ErrorKind, Result as IoResult, Seek, SeekFrom};
+use std::io::{Error as IoError, ErrorKind, Result as IoResult, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// Maximum number of blocks that are read of a file.
 const SAMPLED_BLOCKS: u64 = 4096;
@@ -15,27 +16,36 @@ const SAMPLED_BLOCKS: u64 = 4096;
 /// The prefix of a file's name.
 const AUTO_OF: &str = "auto-of:";
 
-/// The value of `--compress`.
-#[derive(Clone)]
-pub(super) enum Compress {
+/// The origin of the compressed sizes.
+#[derive(Clone, Debug)]
+pub enum Compress {
+    /// The sizes of a mean ratio.
     Ratio(BlockSizes),
+    /// The blocks of this file or device.
     Of(PathBuf),
 }
 
-/// Parses a ratio, or the name of a file.
-pub(super) fn parse(text: &str) -> Result<Compress, String> {
-    if let Some(path) = text.strip_prefix(AUTO_OF).filter(|path| !path.is_empty()) {
-        return Ok(Compress::Of(path.into()));
+impl FromStr for Compress {
+    type Err = String;
+
+    /// Parses a ratio, or `auto-of:` and the name of a file.
+    fn from_str(text: &str) -> Result<Compress, String> {
+        if let Some(path) = text.strip_prefix(AUTO_OF).filter(|path| !path.is_empty()) {
+            return Ok(Compress::Of(path.into()));
+        }
+        let sizes = text.parse().ok().and_then(BlockSizes::of_ratio).map(Compress::Ratio);
+        sizes.ok_or_else(|| {
+            format!("it is not a ratio; write a number from 1 to 512, like 2.5, or {AUTO_OF}FILE")
+        })
     }
-    let sizes = text.parse().ok().and_then(BlockSizes::of_ratio).map(Compress::Ratio);
-    sizes.ok_or_else(|| {
-        format!("it is not a ratio; write a number from 1 to 512, like 2.5, or {AUTO_OF}FILE")
-    })
 }
 
 impl Compress {
     /// Returns the sizes; reads some blocks of the file.
-    pub(super) fn sizes(&self) -> Result<BlockSizes, Failure> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no data.
+    pub fn sizes(&self) -> Result<BlockSizes, Error> {
         match self {
             Compress::Ratio(sizes) => Ok(sizes.clone()),
             Compress::Of(path) => sampled(path).map_err(|error| failure(path, &error)),
@@ -43,24 +53,26 @@ impl Compress {
     }
 }
 
-fn failure(path: &Path, error: &Error) -> Failure {
-    let exit = match error.kind() {
-        ErrorKind::NotFound => Exit::Negative,
-        ErrorKind::PermissionDenied => Exit::Permission,
-        ErrorKind::InvalidInput => Exit::Usage,
-        _ => Exit::Io,
-    };
-    Failure::new(exit, format!("--compress {AUTO_OF}{}: {error}", path.display()))
+fn failure(path: &Path, error: &IoError) -> Error {
+    let message = format!("--compress {AUTO_OF}{}: {error}", path.display());
+    match error.kind() {
+        ErrorKind::NotFound => Error::NotFound(message),
+        ErrorKind::PermissionDenied => Error::Permission(message),
+        ErrorKind::InvalidInput => Error::Usage(message),
+        _ => Error::Io(message),
+    }
 }
 
 /// Compresses blocks spread evenly over a file or device, as the engine does. Blocks of zeros do
 /// not count: most of them are unused, and no trace accesses them.
-pub(crate) fn sampled(path: &Path) -> IoResult<BlockSizes> {
+///
+/// # Errors
+/// The file cannot be read, or has no data.
+pub fn sampled(path: &Path) -> IoResult<BlockSizes> {
     let mut file = File::open(path)?;
     let blocks = file.seek(SeekFrom::End(0))? / BLOCK_BYTES;
     let block_bytes = BLOCK_BYTES as usize;
-    let percent = Settings::default().compressed_percent_max as usize;
-    let mut encoder = Encoder::new(block_bytes, block_bytes * percent / 100);
+    let mut encoder = Encoder::new(block_bytes, STORED_BYTES_MAX as usize);
     let mut block = vec![0; block_bytes];
     let mut sizes = Vec::new();
     let samples = blocks.min(SAMPLED_BLOCKS);
@@ -74,7 +86,7 @@ pub(crate) fn sampled(path: &Path) -> IoResult<BlockSizes> {
     }
     if sizes.is_empty() {
         let message = "it has no block of 4 KiB with data; give a ratio instead";
-        return Err(Error::new(ErrorKind::InvalidInput, message));
+        return Err(IoError::new(ErrorKind::InvalidInput, message));
     }
     Ok(BlockSizes::new(format!("{AUTO_OF}{}", path.display()), sizes))
 }
@@ -84,13 +96,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_simulated_limit_is_the_one_of_the_engine() {
-        let percent = u64::from(Settings::default().compressed_percent_max);
-        assert_eq!(u64::from(simulator::STORED_BYTES_MAX), BLOCK_BYTES * percent / 100);
-    }
-
-    #[test]
     fn a_ratio_or_a_file_is_named() {
+        let parse = |text: &str| text.parse::<Compress>();
         assert!(matches!(parse("2.5"), Ok(Compress::Ratio(sizes)) if sizes.name() == "2.5"));
         assert!(
             matches!(parse("auto-of:/dev/sda"), Ok(Compress::Of(path)) if path == Path::new("/dev/sda"))

@@ -1,7 +1,9 @@
-//! `--only`: the tests of a suite by their names.
+//! The tests of a suite by their names, of which one may run alone.
 
-use stack::{Exit, Failure};
-use suites::{Outcome, Plan, Preparation};
+use crate::listing::list;
+use crate::outcome::Outcome;
+use crate::plan::Plan;
+use crate::preparation::Preparation;
 
 /// Maximum number of names listed.
 const NAMES_MAX: usize = 40;
@@ -10,11 +12,11 @@ const NAMES_MAX: usize = 40;
 fn listed(plan: &Plan, only: Option<String>) -> Outcome {
     let preparation = Preparation::default();
     let plan = Plan { cache: None, preparation, only, ..plan.clone() };
-    suites::list(&plan).outcome
+    list(&plan).outcome
 }
 
-/// Returns the names that `--only` accepts for a plan; none if its suite runs only as a whole.
-pub(super) fn names(plan: &Plan) -> Vec<String> {
+/// Returns the tests of a plan that can run alone; none if its suite runs only as a whole.
+pub fn names(plan: &Plan) -> Vec<String> {
     let whole = listed(plan, None).rows;
     let mut names: Vec<String> = Vec::new();
     for row in &whole {
@@ -33,13 +35,12 @@ pub(super) fn names(plan: &Plan) -> Vec<String> {
 ///
 /// # Errors
 /// The suite has no such test, or runs only as a whole.
-pub(super) fn check(plan: &Plan, only: &str) -> Result<(), Failure> {
+pub fn check(plan: &Plan, only: &str) -> Result<(), String> {
     let names = names(plan);
     if names.iter().any(|name| name.eq_ignore_ascii_case(only)) {
         return Ok(());
     }
-    let message = format!("--only {only}: {}", refusal(plan.suite.name, only, &names));
-    Err(Failure::new(Exit::Usage, message))
+    Err(format!("--only {only}: {}", refusal(plan.suite.name, only, &names)))
 }
 
 /// Returns the reason for refusing a test, with the available tests.
@@ -55,7 +56,7 @@ fn refusal(suite: &str, only: &str, names: &[String]) -> String {
 }
 
 /// Returns the names in quotes; if there are very many, only the first ones.
-pub(super) fn listing(names: &[String]) -> String {
+pub fn listing(names: &[String]) -> String {
     let quoted = names.iter().take(NAMES_MAX).map(|name| format!("'{name}'"));
     let quoted = quoted.collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMES_MAX) {

@@ -1,13 +1,16 @@
 //! A trace's properties as one JSON object, `overdrive.trace-info/1`. Keys are only ever added.
 
+use crate::depths::DEPTHS;
+use crate::info::{Info, Named, REUSE_BYTES};
+use crate::sizes::SIZES;
 use serde_json::{Value, json};
 use std::path::Path;
-use traces::{DEPTHS, Info, Named, REUSE_BYTES, SIZES};
 
-pub(super) const SCHEMA: &str = "overdrive.trace-info/1";
+/// The name of the schema.
+pub const SCHEMA: &str = "overdrive.trace-info/1";
 
-/// Returns the object.
-pub(super) fn object(path: &Path, info: &Info) -> Value {
+/// Returns the object. Sizes are in bytes or in blocks of 4 KiB, times in nanoseconds.
+pub fn object(path: &Path, info: &Info) -> Value {
     let amounts = &info.amounts;
     let [flushes, discards, zeros, advice] = info.operations;
     let has_answers = info.depths.known > 0;
@@ -56,7 +59,7 @@ pub(super) fn object(path: &Path, info: &Info) -> Value {
 }
 
 /// Returns the mean time until an answer. None: no duration is known.
-pub(super) fn service_mean_ns(info: &Info) -> Option<f64> {
+pub fn service_mean_ns(info: &Info) -> Option<f64> {
     let known = info.depths.known;
     (known > 0).then(|| info.depths.in_flight_ns as f64 / known as f64)
 }

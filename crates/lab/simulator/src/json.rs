@@ -1,12 +1,16 @@
 //! An outcome as one JSON object, `overdrive.sim/1`. Keys are only ever added.
 
+use crate::blocks::BLOCK_BYTES;
+use crate::map_file::class_name;
+use crate::outcome::{ClassAccesses, Hinted, Outcome, Run};
+use crate::plan::Plan;
 use serde_json::{Value, json};
-use simulator::{BLOCK_BYTES, ClassAccesses, Hinted, Outcome, Plan, Run, class_name};
 
-pub(super) const SCHEMA: &str = "overdrive.sim/1";
+/// The name of the schema.
+pub const SCHEMA: &str = "overdrive.sim/1";
 
-/// Returns the object.
-pub(super) fn object(plan: &Plan, outcome: &Outcome) -> Value {
+/// Returns the object. Sizes are in bytes or in blocks of 4 KiB, ratios from 0 to 1.
+pub fn object(plan: &Plan, outcome: &Outcome) -> Value {
     let trace = plan.path.display().to_string();
     let counts = &outcome.counts;
     let run = |run: &Run| {

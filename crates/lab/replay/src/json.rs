@@ -1,16 +1,20 @@
 //! A replay's results as one JSON object, `overdrive.trace-replay/1`. Keys are only ever added.
 
-use super::replay_options::{Options, Replayed};
-use super::replay_text::{SHARES_NS, SLOW_NS};
+use crate::{Options, Replayed};
 use load::Latency;
 use serde_json::{Map, Value, json};
-use suites::Halt;
+use suites::{Halt, Plan};
 use traces::replay::Changes;
 
+/// Service times whose shares are shown: those of the reviews, and the decades between them.
+pub const SHARES_NS: [u64; 4] = [100_000, 1_000_000, 10_000_000, 100_000_000];
+/// The service time above which reviews call a request slow.
+pub const SLOW_NS: u64 = 100_000_000;
+/// The name of the schema.
 const SCHEMA: &str = "overdrive.trace-replay/1";
 
-/// Returns the object.
-pub(super) fn object(options: &Options, replayed: &Replayed, halt: Option<&Halt>) -> Value {
+/// Returns the object. Times are nanoseconds, sizes bytes.
+pub fn object(options: &Options, plan: &Plan, replayed: &Replayed, halt: Option<&Halt>) -> Value {
     let Replayed { record, changes, punctual, .. } = replayed;
     let seconds = |ns: u64| ns.max(1) as f64 / 1e9;
     let mb = record.bytes as f64 / 1e6;
@@ -21,13 +25,13 @@ pub(super) fn object(options: &Options, replayed: &Replayed, halt: Option<&Halt>
     let mut object = json!({
         "schema": SCHEMA,
         "trace": options.trace.display().to_string(),
-        "target": options.target,
+        "target": plan.target.text,
         "target_bytes": replayed.target_bytes,
         "time": replayed.time,
-        "cache_bytes": options.cache.map(|size| size.0),
+        "cache_bytes": plan.cache.as_ref().map(|cache| cache.memory.0),
         "times": times(options),
         "speed": options.speed,
-        "idle_ns_max": options.idle_max.map(|us| us.saturating_mul(1000)),
+        "idle_ns_max": options.idle_us_max.map(|us| us.saturating_mul(1000)),
         "depth": options.depth,
         "map": options.map.map(|map| map.name()),
         "prepared": replayed.prepared,

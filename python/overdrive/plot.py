@@ -1,0 +1,106 @@
+"""Plots by matplotlib, which is the extra ``overdrive[plot]``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from .errors import Error, UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ._bench import BenchResult
+
+__all__ = ["latency_percentiles", "miss_ratio_curve"]
+
+#: Columns of percentiles, with the share of slower requests.
+_PERCENTILES = [
+    ("p50_ns", 0.5),
+    ("p90_ns", 0.1),
+    ("p99_ns", 0.01),
+    ("p99_9_ns", 0.001),
+    ("p99_99_ns", 0.0001),
+]
+
+
+def _axes(ax: Axes | None) -> Any:
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise Error("plots need matplotlib; install overdrive[plot]") from None
+    return pyplot.subplots()[1]
+
+
+def _check(table: pa.Table, columns: list[str]) -> None:
+    for name in columns:
+        if name not in table.column_names:
+            raise UsageError(f"table: has no column {name!r}; give a table of this package")
+
+
+def miss_ratio_curve(table: pa.Table, ax: Axes | None = None) -> Axes:
+    """Plots the miss ratios of :func:`overdrive.simulate` over the memory, one line per policy.
+
+    Args:
+        table: Runs of one trace.
+        ax: Where to plot. None: in a new figure.
+
+    Raises:
+        UsageError: The table has no runs, or those of several traces.
+        Error: matplotlib is not installed.
+    """
+    _check(table, ["trace", "policy", "memory_bytes", "miss_ratio"])
+    traces = table.column("trace").unique().to_pylist()
+    if len(traces) != 1:
+        raise UsageError(f"table: has {len(traces)} traces; give the rows of one")
+    axes = _axes(ax)
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in table.select(["policy", "memory_bytes", "miss_ratio"]).to_pylist():
+        point = (row["memory_bytes"] / (1 << 20), row["miss_ratio"])
+        lines.setdefault(row["policy"], []).append(point)
+    for policy, points in lines.items():
+        points.sort()
+        axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=policy)
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("memory (MiB)")
+    axes.set_ylabel("miss ratio")
+    axes.set_ylim(0, 1)
+    axes.set_title(traces[0])
+    axes.legend()
+    found: Axes = axes
+    return found
+
+
+def latency_percentiles(result: BenchResult | pa.Table, ax: Axes | None = None) -> Axes:
+    """Plots the latency percentiles of a suite's tests, one line per test.
+
+    Args:
+        result: The result of :func:`overdrive.bench`, or its table.
+        ax: Where to plot. None: in a new figure.
+
+    Raises:
+        UsageError: No test has latencies.
+        Error: matplotlib is not installed.
+    """
+    table = result if isinstance(result, pa.Table) else result.table()
+    _check(table, ["test", *(name for name, _ in _PERCENTILES)])
+    rows = [row for row in table.to_pylist() if row["p50_ns"] is not None]
+    if not rows:
+        raise UsageError("result: no test has latencies")
+    axes = _axes(ax)
+    for row in rows:
+        points = [(1 / share, row[name]) for name, share in _PERCENTILES if row[name] is not None]
+        label = row["test"] + {True: ", cold", False: ", warm"}.get(row["cold"], "")
+        axes.plot([x for x, _ in points], [y / 1e3 for _, y in points], marker="o", label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks([1 / share for _, share in _PERCENTILES])
+    axes.set_xticklabels([f"{100 * (1 - share):g} %" for _, share in _PERCENTILES])
+    axes.set_xlabel("share of the requests")
+    axes.set_ylabel("latency at most (µs)")
+    axes.legend()
+    found: Axes = axes
+    return found

@@ -1,0 +1,130 @@
+"""Jobs on a Dask cluster, whose scheduling, retries and data movement are used as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .errors import JobError, SweepError
+from .jobs import TRACE, Job, Result, failed, run_job
+from .sizes import words
+
+#: Schemes of ``--on``, and those of Dask. TLS is configured by Dask's own settings.
+SCHEMES = {"dask://": "tcp://", "dask+tls://": "tls://"}
+_CONNECT_SECONDS = 15
+
+
+def scheduler_address(on: str) -> str:
+    """Returns Dask's address of a scheduler.
+
+    Raises:
+        SweepError: it has another form.
+    """
+    for scheme, its in SCHEMES.items():
+        rest = on.removeprefix(scheme)
+        if rest != on and rest.rpartition(":")[2].isdigit():
+            return its + rest
+    raise SweepError(f"--on {on}: is no address; write dask://HOST:PORT, of the scheduler")
+
+
+class Cluster:
+    """A connection to a scheduler."""
+
+    def __init__(self, on: str, version: str, job_bytes: int | None) -> None:
+        self.on = on
+        address = scheduler_address(on)
+        try:
+            from distributed import Client
+        except ImportError:
+            raise SweepError("--on: requires Dask; run pip install distributed") from None
+        try:
+            self.client: Any = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:
+            what = "start one by `dask scheduler`, or mend the address"
+            raise SweepError(f"--on {on}: no scheduler answers ({error}); {what}") from None
+        try:
+            self.workers = self._check_workers(version)
+            self.resources = self._resources(job_bytes)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the connection; the scheduler forgets jobs that have not ended."""
+        self.client.close()
+
+    def _check_workers(self, version: str) -> int:
+        """Returns the number of workers, all of which have this version of the package."""
+        found: dict[str, Any] = self.client.run(_version_probe(), on_error="return")
+        if not found:
+            what = f"start some by `dask worker {self.on.partition('://')[2]}`"
+            raise SweepError(f"--on {self.on}: the cluster has no workers; {what}")
+        for worker, its in sorted(found.items()):
+            if its != version:
+                has = "no package overdrive" if its is None else f"version {its} of overdrive"
+                if isinstance(its, BaseException):
+                    has = f"an error in place of a version of overdrive: {its}"
+                raise SweepError(
+                    f"--on {self.on}: worker {worker} has {has}, and the sweep has {version}; "
+                    "install the same wheel on all workers"
+                )
+        return len(found)
+
+    def _resources(self, job_bytes: int | None) -> dict[str, float] | None:
+        """Returns the resources of a job. A worker without them would never receive it."""
+        if job_bytes is None:
+            return None
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        most = max((worker.get("resources", {}).get("memory", 0) for worker in workers), default=0)
+        if most < job_bytes:
+            has = f"at most {words(most)}" if most else "none"
+            raise SweepError(
+                f"--on {self.on}: a job needs {words(job_bytes)} of memory, and the workers "
+                f"declare {has}; start them with --resources \"memory={job_bytes}\" or more"
+            )
+        return {"memory": job_bytes}
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
+        """Yields the jobs with their results as they end.
+
+        Raises:
+            SweepError: the connection to the scheduler is lost.
+        """
+        from distributed import as_completed
+
+        by_key = {f"overdrive-sweep-{job.key}": job for job in jobs}
+        futures = self.client.map(
+            run_job, list(by_key.values()), key=list(by_key), resources=self.resources, pure=True
+        )
+        try:
+            ended = as_completed(
+                futures, loop=self.client.loop, with_results=True, raise_errors=False
+            )
+            for batch in ended.batches():
+                for future, value in batch:
+                    yield by_key[future.key], self._result(by_key[future.key], future, value)
+                    future.release()
+        finally:
+            self.client.cancel([one for one in futures if not one.done()], force=True)
+
+    def _result(self, job: Job, future: Any, value: Any) -> Result:
+        if isinstance(value, Result):
+            return value
+        if future.status in ("cancelled", "lost"):
+            what = "run the same command again to go on"
+            raise SweepError(f"--on {self.on}: the scheduler has dropped the jobs; {what}")
+        error = value[1] if isinstance(value, tuple) else value
+        return failed(job, JobError(f"{TRACE}: {error}", lasting=False))
+
+
+def _version_probe() -> Callable[[], str | None]:
+    """Returns a function that is sent by value: a worker may not have this package."""
+
+    def probe() -> str | None:
+        try:
+            import overdrive
+        except ImportError:
+            return None
+        return str(overdrive.__version__)
+
+    return probe

@@ -1,0 +1,135 @@
+"""The simulator of the package, as a sweep uses it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import overdrive
+
+from .errors import JobError
+
+BLOCK_BYTES = 4096
+
+
+def version() -> str:
+    """Returns the version of the package, which is that of the command."""
+    return str(overdrive.__version__)
+
+
+def policies() -> list[str]:
+    """Returns the names of all policies."""
+    return list(overdrive.policies())
+
+
+def formats() -> list[str]:
+    """Returns the names of all formats of traces."""
+    return list(overdrive.formats())
+
+
+@functools.cache
+def drives() -> frozenset[str]:
+    """Returns the names of the modelled drives."""
+    return frozenset(overdrive.drives().column("name").to_pylist())
+
+
+@functools.cache
+def served_policies() -> frozenset[str]:
+    """Returns the policies of ``overdrive serve``: only these have compression and drives."""
+    return frozenset(overdrive.policies(served=True))
+
+
+@contextlib.contextmanager
+def _errors_of_jobs() -> Iterator[None]:
+    """Turns the package's exceptions into those of jobs."""
+    try:
+        yield
+    except overdrive.UsageError as error:
+        raise JobError(_with_keys(error), lasting=True, of_parameters=True) from None
+    except overdrive.MalformedError as error:
+        raise JobError(_with_keys(error), lasting=True) from None
+    except overdrive.Error as error:
+        raise JobError(str(error), lasting=False) from None
+
+
+def _with_keys(error: Exception) -> str:
+    """Returns a message with the keys of the manifest instead of options."""
+    return re.sub(r"--(depth|map)\b", r"replay.\1", str(error)).replace("--format", "format")
+
+
+def simulate(
+    path: str,
+    *,
+    policy: str,
+    sizes: Sequence[str],
+    format: str | None,
+    ratio: float | None,
+    count: str,
+) -> list[dict[str, Any]]:
+    """Returns the figures of a policy for each size, on one processor.
+
+    Raises:
+        JobError: the trace cannot be read, or a size is impossible for it.
+    """
+    with _errors_of_jobs():
+        table = overdrive.simulate(
+            path,
+            memory=list(sizes),
+            policies=policy,
+            format=format,
+            count="reads" if count == "reads" else "all",
+            compress=ratio,
+            threads=1,
+        )
+    head = overdrive.head(table)
+    part = "" if ratio is None else "compress_"
+    return [
+        {
+            "memory_bytes": run["memory_bytes"],
+            "format": head["format"],
+            "requests": run["requests"],
+            "footprint_blocks": head["footprint_blocks"],
+            "block_accesses": run["block_accesses"],
+            "block_misses": run[part + "block_misses"],
+            "miss_ratio": run[part + "miss_ratio"],
+        }
+        for run in table.to_pylist()
+    ]
+
+
+def replay(
+    path: str,
+    drive: str,
+    *,
+    policy: str,
+    memory_bytes: int,
+    format: str | None,
+    depth: int | None,
+    map: Any,
+    state: str,
+) -> dict[str, Any]:
+    """Returns the latencies of a trace's requests on a modelled drive behind a cache.
+
+    Raises:
+        JobError: the trace cannot be read, or not be replayed on this drive.
+    """
+    with _errors_of_jobs():
+        found = overdrive.replay(
+            path,
+            drive,
+            format=format,
+            cache=memory_bytes,
+            policy=policy,
+            depth=depth,
+            map=map,
+            state=state,
+        )
+    latencies = {key: found["all"][key] for key in LATENCIES}
+    return {**latencies, "elapsed_ns": found["elapsed_ns"]}
+
+
+#: Latencies of a replay that are columns of the results.
+LATENCIES = ("mean_ns", "p50_ns", "p99_ns", "p99_99_ns", "max_ns")

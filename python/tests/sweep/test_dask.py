@@ -1,0 +1,101 @@
+"""Sweeps on Dask, with scheduler and workers in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import overdrive
+
+from .support import (
+    Dask,
+    command,
+    dask,
+    outputs,
+    parts,
+    refused,
+    sweep,
+    until,
+    write_manifest,
+    write_trace,
+)
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
+    with dask(tmp_path_factory.mktemp("dask")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with traces, and the results of one local worker in ``local``."""
+    home = tmp_path_factory.mktemp("home")
+    for number in range(12):
+        write_trace(home / "traces" / f"{number}.csv", number, requests=20_000, blocks=20_000)
+    # A worker marks the rows of a corrupt trace as a local one does.
+    (home / "traces" / "bad.csv").write_text("R,0,4096\nnothing\n")
+    sweep(write_manifest(home / "local.toml", output="local"), "--workers", "1", status=1)
+    return home
+
+
+def test_workers_are_required_and_checked(cluster: Dask, home: Path, tmp_path: Path) -> None:
+    path = write_manifest(home / "checked.toml", output="checked")
+    message = refused(path, "--on", "dask://127.0.0.1:1")
+    assert message.startswith("overdrive: --on dask://127.0.0.1:1: no scheduler answers"), message
+    assert "the cluster has no workers" in refused(path, "--on", cluster.url)
+    # A worker that has another version of the package.
+    other = tmp_path / "overdrive"
+    other.mkdir()
+    (other / "__init__.py").write_text("__version__ = '0.0.1'\n")
+    worker = cluster.worker(path=[tmp_path])
+    until(lambda: cluster.count() == 1)
+    message = refused(path, "--on", cluster.url)
+    assert f"has version 0.0.1 of overdrive, and the sweep has {overdrive.__version__};" in message
+    cluster.end(worker)
+    until(lambda: cluster.count() == 0)
+    # One that declares less memory than a job needs.
+    worker = cluster.worker("--resources", "memory=1000000")
+    until(lambda: cluster.count() == 1)
+    write_manifest(path, output="checked", memory="1G")
+    message = refused(path, "--on", cluster.url)
+    assert "a job needs 1 GiB of memory, and the workers declare at most 976.6 KiB;" in message
+    write_manifest(path, output="checked", memory="900K", policies=["lru"])
+    assert sweep(path, "--on", cluster.url, status=1)["ran"] == 13
+    cluster.end(worker)
+    until(lambda: cluster.count() == 0)
+    assert not any(home.glob("overdrive-*")), "workers use their own directories"
+
+
+def test_one_worker_two_and_a_killed_one_write_the_bytes_of_a_local_one(
+    cluster: Dask, home: Path
+) -> None:
+    first = cluster.worker()
+    until(lambda: cluster.count() == 1)
+    path = write_manifest(home / "one.toml", output="one")
+    summary = sweep(path, "--on", cluster.url, status=1)
+    assert (summary["workers"], summary["ran"]) == (1, 39)
+    assert outputs(home / "one") == outputs(home / "local")
+    cluster.worker()
+    until(lambda: cluster.count() == 2)
+    path = write_manifest(home / "killed.toml", output="killed")
+    running = subprocess.Popen(command(str(path), "--on", cluster.url), stderr=subprocess.PIPE)
+    until(lambda: len(parts(home / "killed")) >= 3)
+    assert len(parts(home / "killed")) < 35, "too late to be in the middle"
+    cluster.end(first)
+    assert running.wait(120) == 1
+    assert cluster.count() == 1
+    assert outputs(home / "killed") == outputs(home / "local")
+    path = write_manifest(home / "two.toml", output="two")
+    cluster.worker()
+    until(lambda: cluster.count() == 2)
+    assert sweep(path, "--on", cluster.url, status=1)["workers"] == 2
+    assert outputs(home / "two") == outputs(home / "local")
+    assert os.getcwd() != str(home)
