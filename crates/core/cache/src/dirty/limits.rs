@@ -18,6 +18,9 @@ use crate::planted::{Bug, planted};
 const DRAIN_ASSUMED: u64 = 12_800;
 /// The last part of the room, in which writers are throttled: an eighth.
 pub(crate) const SLOWED: u32 = 8;
+/// The part of the open epoch's limit up to which ready runs wait although the device is idle:
+/// small files and short bursts may be rewritten or discarded soon.
+const IDLE: u32 = 32;
 
 /// The speed of the backing for writeback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,6 +84,13 @@ impl DirtyLimits {
     /// Returns the last part of the open epoch's limit, in which writers are throttled.
     pub(crate) fn last_part(self) -> u32 {
         self.open / SLOWED
+    }
+
+    /// Whether an open epoch of this size is large enough to write back its ready runs while the
+    /// device is idle.
+    #[inline]
+    pub(crate) fn has_some_to_write(self, open: u32) -> bool {
+        open > self.open / IDLE
     }
 
     /// Whether an open epoch of this size should be written back early: from three quarters of its

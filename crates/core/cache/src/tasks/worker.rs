@@ -126,7 +126,8 @@ async fn write_one(
             if shared.backing.health.must_not_send() {
                 return Next::Nothing;
             }
-            let next = shard.next_run(&shared.gauges, load, most);
+            let is_idle = foreground.reads == 0 && !foreground.changes;
+            let next = shard.next_run(&shared.gauges, load, most, is_idle);
             entry.look_for_work(shard, &shared.gauges);
             next
         });
