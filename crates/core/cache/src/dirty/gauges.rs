@@ -374,7 +374,7 @@ impl Gauges {
 
     /// Whether enough blocks were written back early to flush the backing for them.
     pub(crate) fn has_much_to_settle(&self, limits: DirtyLimits) -> bool {
-        limits.has_much_to_settle(self.settling.load(Ordering::SeqCst))
+        limits.has_much_to_settle(self.settling.load(Ordering::SeqCst), self.is_ordered())
             && self.closed.load(Ordering::SeqCst) == 0
     }
 }

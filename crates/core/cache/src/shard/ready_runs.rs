@@ -92,7 +92,12 @@ impl ReadyRuns {
         }
         let run = sequence.end - u64::from(sequence.length);
         sequence.length = 0;
-        (self.rewritten.saturating_mul(REWRITTEN_ONE_IN) <= self.absorbed).then_some(run)
+        self.is_written_once().then_some(run)
+    }
+
+    /// Whether absorbed blocks are rarely rewritten at the moment.
+    pub(super) fn is_written_once(&self) -> bool {
+        self.rewritten.saturating_mul(REWRITTEN_ONE_IN) <= self.absorbed
     }
 
     /// Records a block of the open epoch that was replaced before it was durable.
@@ -133,6 +138,7 @@ impl ReadyRuns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn blocks_in_order_make_runs_and_others_do_not() {

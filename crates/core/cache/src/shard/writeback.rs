@@ -157,14 +157,14 @@ impl Shard {
     }
 
     /// Fills `load` with the next piece to write back, of the closing epoch or, if none waits
-    /// there, of the open one: a range of zeros, or a run of at most `most` blocks. `is_idle`: no
-    /// client waits for the device, so it may write ready runs.
+    /// there, of the open one: a range of zeros, or a run of at most `most` blocks. `ready_most`:
+    /// the maximum length of a ready run; 0: clients wait for the device, so it writes none.
     pub(crate) fn next_run(
         &mut self,
         gauges: &Gauges,
         load: &mut Load,
         most: u32,
-        is_idle: bool,
+        ready_most: u32,
     ) -> Next {
         if self.zeroes.unwritten(self.closing_epoch) > 0 {
             return if self.begin_zeros(&mut load.zeros) { Next::Zeros } else { Next::Nothing };
@@ -176,7 +176,7 @@ impl Shard {
                 return Next::Blocks;
             }
         }
-        match is_idle && self.begin_ready(gauges, &mut load.blocks, most) {
+        match ready_most > 0 && self.begin_ready(gauges, &mut load.blocks, ready_most) {
             true => Next::Blocks,
             false => Next::Nothing,
         }
@@ -192,7 +192,8 @@ impl Shard {
                 // The sequence may go on.
                 let next = first + u64::from(run.blocks());
                 let last = next + u64::from(self.ready.run_blocks()) - 1;
-                if self.waiting(next, true).is_some() && self.waiting(last, true).is_some() {
+                let goes_on = [next, last].iter().all(|at| self.waiting(*at, true).is_some());
+                if goes_on && self.ready.is_written_once() {
                     self.ready.push_next(next);
                 }
                 return true;
