@@ -217,6 +217,7 @@ mod tests {
         for name in ["cold", "warm", "again"] {
             review.columns.push(crate::Column { name: name.into(), ..bare.clone() });
         }
+        review.spread.iter_mut().flatten().for_each(|column| column.rows = bare.rows.clone());
         let lines = lines(&review);
         let verdict = verdict(&review, &lines);
         assert!(verdict.sentences[0].starts_with("The cache does not help"), "{verdict:?}");
