@@ -12,10 +12,6 @@ const REQUESTS_DOUBTED: u64 = 16;
 /// A stream with requests of this length, 64 KiB, is trusted sooner.
 const LONG_SECTORS: u32 = 128;
 const REQUESTS_LONG: u64 = 2;
-/// From this length on, 512 KiB, it is trusted as others are: random requests of this length are
-/// often neighbours, and readahead for them delays the next one for milliseconds. A stream of them
-/// is nearly as efficient without readahead.
-const LARGE_SECTORS: u32 = 1024;
 
 /// The recent results of readahead.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,7 +35,7 @@ impl Gate {
         let doubted = self.settled >= ENOUGH && self.wasted * 3 > self.settled;
         let enough = match stream.request_sectors {
             _ if doubted => REQUESTS_DOUBTED,
-            LONG_SECTORS..LARGE_SECTORS => REQUESTS_LONG,
+            LONG_SECTORS.. => REQUESTS_LONG,
             _ => REQUESTS,
         };
         stream.requests >= enough
