@@ -244,11 +244,7 @@ impl Cell {
     }
 }
 
-fn cell(
-    row: Option<&Value>,
-    reference: Option<Reference<'_>>,
-    is_time: Option<bool>,
-) -> Cell {
+fn cell(row: Option<&Value>, reference: Option<Reference<'_>>, is_time: Option<bool>) -> Cell {
     let value = row.and_then(|row| number(row, "value"));
     let against = |key: &str| reference.and_then(|reference| reference(key));
     let ratio = value.zip(against("value")).zip(is_time);

@@ -356,9 +356,11 @@ impl Gauges {
         self.was_early.load(Ordering::SeqCst) && self.settling.load(Ordering::SeqCst) > 0
     }
 
-    /// Notes that the blocks of early writeback are settled.
+    /// Notes that blocks were settled. If none is left, early writeback has left none.
     pub(crate) fn note_settled(&self) {
-        self.was_early.store(false, Ordering::SeqCst);
+        if self.settling.load(Ordering::SeqCst) == 0 {
+            self.was_early.store(false, Ordering::SeqCst);
+        }
     }
 
     /// Whether the open epoch has more blocks than early writeback should leave.

@@ -18,6 +18,9 @@ use crate::planted::{Bug, planted};
 const DRAIN_ASSUMED: u64 = 12_800;
 /// The last part of the room, in which writers are throttled: an eighth.
 pub(crate) const SLOWED: u32 = 8;
+/// Blocks written early are made durable in steps of this number of blocks; a small buffer keeps
+/// its eighth.
+const SETTLE_STEP: u32 = 256;
 /// The part of the open epoch's limit up to which ready runs wait although the device is idle:
 /// small files and short bursts may be rewritten or discarded soon.
 const IDLE: u32 = 32;
@@ -105,15 +108,15 @@ impl DirtyLimits {
     }
 
     /// Whether enough blocks were written back early to flush the backing for them: as many as
-    /// leave room for two full epochs beside them, up to a quarter of all dirty blocks, and at
-    /// least an eighth of the open epoch's limit. Each flush makes a drive program pages that are
-    /// not full. `is_ordered`: they count as debt, so that an eighth is enough.
+    /// leave room for two full epochs beside them, up to a quarter of all dirty blocks, in steps of
+    /// a MiB, and at least an eighth of the open epoch's limit. Each flush makes a drive program
+    /// pages that are not full. `is_ordered`: they count as debt, so that an eighth is enough.
     pub(crate) fn has_much_to_settle(self, settling: u32, is_ordered: bool) -> bool {
         let room = match is_ordered {
             true => 0,
             false => self.dirty.saturating_sub(self.open.saturating_mul(2)).min(self.dirty / 4),
         };
-        settling > 0 && settling >= room.max(self.open / 8)
+        settling > 0 && settling >= (room / SETTLE_STEP * SETTLE_STEP).max(self.open / 8)
     }
 }
 
@@ -196,7 +199,7 @@ mod tests {
             let limits = DirtyLimits { open, ..limits };
             (0..=1600).find(|settling| much(limits, *settling))
         };
-        assert_eq!([700, 650, 2].map(least), [Some(200), Some(300), Some(400)]);
+        assert_eq!([700, 650, 500].map(least), [Some(87), Some(256), Some(256)]);
         assert!(DirtyLimits { open: 650, ..limits }.has_much_to_settle(81, true));
         let none = DirtyLimits { dirty: 2, debt: 2, open: 0 };
         assert!(!none.has_much_to_write(0) && !much(none, 0));

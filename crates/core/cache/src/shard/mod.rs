@@ -182,7 +182,7 @@ impl Shard {
             closing: List::EMPTY,
             written: List::EMPTY,
             early: Early::NONE,
-            ready: ReadyRuns::new(geometry.run_blocks),
+            ready: ReadyRuns::new(),
             ahead: Ahead::new(slots),
             tier,
             compression_due: Arc::default(),

@@ -8,9 +8,8 @@
 //!
 //! The blocks are written early, as in `early_writeback.rs`, and under the same conditions.
 
-/// Minimum length of a run, in blocks, and its part of the longest run.
-const LEAST_BLOCKS: u32 = 4;
-const PART: u32 = 16;
+/// Minimum length of a run, in blocks.
+pub(super) const RUN_BLOCKS: u32 = 16;
 /// Sequences that a shard follows at a time.
 const FOLLOWED: usize = 4;
 /// Maximum number of runs that wait; the next ones are found behind these.
@@ -33,7 +32,6 @@ struct Sequence {
 /// The ready runs of a shard, as hints: their blocks may have changed since.
 #[derive(Debug)]
 pub(super) struct ReadyRuns {
-    run_blocks: u32,
     followed: [Sequence; FOLLOWED],
     /// The sequence that is replaced next.
     oldest: usize,
@@ -46,10 +44,9 @@ pub(super) struct ReadyRuns {
 }
 
 impl ReadyRuns {
-    /// Makes the empty list of a shard with runs of at most `run_blocks` blocks.
-    pub(super) fn new(run_blocks: u32) -> ReadyRuns {
+    /// Makes an empty list.
+    pub(super) fn new() -> ReadyRuns {
         ReadyRuns {
-            run_blocks: (run_blocks / PART).max(LEAST_BLOCKS),
             followed: [Sequence { end: u64::MAX, length: 0 }; FOLLOWED],
             oldest: 0,
             first: [0; READY],
@@ -58,11 +55,6 @@ impl ReadyRuns {
             absorbed: 0,
             rewritten: 0,
         }
-    }
-
-    /// Returns the minimum length of a run, in blocks.
-    pub(super) fn run_blocks(&self) -> u32 {
-        self.run_blocks
     }
 
     /// Whether no run is ready.
@@ -87,7 +79,7 @@ impl ReadyRuns {
         let sequence = &mut self.followed[at];
         sequence.end = first + u64::from(blocks);
         sequence.length += blocks;
-        if sequence.length < self.run_blocks {
+        if sequence.length < RUN_BLOCKS {
             return None;
         }
         let run = sequence.end - u64::from(sequence.length);
@@ -142,8 +134,7 @@ mod tests {
 
     #[test]
     fn blocks_in_order_make_runs_and_others_do_not() {
-        let mut runs = ReadyRuns::new(256);
-        assert_eq!(runs.run_blocks(), 16);
+        let mut runs = ReadyRuns::new();
         let singles = (100..148).filter_map(|block| runs.note_absorbed(block, 1));
         assert_eq!(singles.collect::<Vec<u64>>(), [100, 116, 132]);
         assert_eq!(runs.note_absorbed(1000, 32), Some(1000), "a long write is a run");
@@ -159,7 +150,7 @@ mod tests {
 
     #[test]
     fn no_run_is_ready_while_blocks_are_rewritten() {
-        let mut runs = ReadyRuns::new(256);
+        let mut runs = ReadyRuns::new();
         assert_eq!(runs.note_absorbed(0, 64), Some(0));
         (0..8).for_each(|_| runs.note_rewritten());
         assert_eq!(runs.note_absorbed(64, 16), None, "8 of 80");
@@ -172,8 +163,7 @@ mod tests {
 
     #[test]
     fn runs_are_taken_in_their_order_and_a_bounded_number_waits() {
-        let mut runs = ReadyRuns::new(8);
-        assert_eq!(runs.run_blocks(), LEAST_BLOCKS);
+        let mut runs = ReadyRuns::new();
         (0..20).for_each(|run| runs.push(run));
         assert_eq!(runs.pop(), Some(0));
         runs.push_next(100);
