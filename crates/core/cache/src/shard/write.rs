@@ -435,8 +435,8 @@ impl Shard {
         }
     }
 
-    /// Records that a version is replaced. In the open epoch, its writeback was, or would have
-    /// been, in vain.
+    /// Records that a version is replaced. In the open epoch, its writeback was or would have been
+    /// of no use.
     fn note_rewritten(&mut self, header: &Header) {
         if header.state.is_dirty() && self.is_open(header) {
             self.ready.note_rewritten();

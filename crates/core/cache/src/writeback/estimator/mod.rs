@@ -386,9 +386,9 @@ impl Estimator {
         most.min(least.max(blocks))
     }
 
-    /// Returns the maximum length in blocks of a ready run, where others may have `most`; 0: clients
-    /// wait for the device. A request that begins meanwhile waits for the runs in flight, so they
-    /// are as short as for a writer that waits.
+    /// Returns the maximum length in blocks of a ready run, where others may have `most`; 0 if
+    /// clients wait for the device. A request that begins later waits for the runs in flight, so they are
+    /// as short as for a writer that waits.
     pub(crate) fn ready_blocks(&self, most: u32, foreground: Foreground) -> u32 {
         match foreground.reads > 0 || foreground.changes {
             true => 0,
