@@ -387,8 +387,8 @@ impl Estimator {
     }
 
     /// Returns the maximum length in blocks of a ready run, where others may have `most`; 0 if
-    /// clients wait for the device. A request that begins later waits for the runs in flight, so they are
-    /// as short as for a writer that waits.
+    /// clients wait for the device. A request that begins later waits for the runs in flight: they
+    /// are as short as for a writer that waits.
     pub(crate) fn ready_blocks(&self, most: u32, foreground: Foreground) -> u32 {
         match foreground.reads > 0 || foreground.changes {
             true => 0,
