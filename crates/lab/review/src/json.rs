@@ -21,7 +21,7 @@ pub fn json(review: &Review) -> Value {
     let slower = verdict.slower.iter().map(|(at, column, ratio)| {
         let mut object = place(*at, *column);
         object["speed"] = json!(ratio);
-        object["noise"] = json!(lines[*at].noise);
+        object["noise"] = json!(lines[*at].cells[*column].noise);
         object
     });
     let longest = verdict.longest_write.map(|(at, column, ratio)| {
@@ -77,10 +77,10 @@ fn judged(rows: &[Value], lines: &[Line], column: usize) -> Vec<Value> {
         let (suite, test, number) = key.0;
         let mut same = lines.iter().filter(|line| line.suite == suite && line.test == test);
         let Some(line) = same.nth(number) else { continue };
-        if let Some(noise) = line.noise {
+        let cell = &line.cells[column];
+        if let Some(noise) = cell.noise.or(line.noise) {
             row["noise"] = json!(noise);
         }
-        let cell = &line.cells[column];
         if let Some(ratio) = cell.ratio {
             row["speed"] = json!(ratio);
             row["change"] = cell.change.word().into();

@@ -1,6 +1,6 @@
 //! The lines of a review: a test with its figures in all columns.
 
-use crate::review::{AGAIN, BARE, COLD, Review, WARM, number, text};
+use crate::review::{AGAIN, BARE, COLD, Column, Review, WARM, number, text};
 use compare::Estimate;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -35,8 +35,11 @@ impl Change {
 pub struct Cell {
     /// The figure. None: not measured.
     pub value: Option<f64>,
-    /// The speed, as a multiple of the reference: above 1 is faster.
+    /// The speed, as a multiple of the reference: above 1 is faster. On a modelled drive the
+    /// geometric mean over the drives of the model that ran.
     pub ratio: Option<f64>,
+    /// The noise of that multiple, as a share. None: it is not known.
+    pub noise: Option<f64>,
     /// The verdict on that.
     pub change: Change,
     /// The longest request as a multiple of the reference's.
@@ -58,7 +61,7 @@ pub struct Line {
     pub unit: String,
     /// A smaller figure is better.
     pub is_time: bool,
-    /// Its noise, as a share of the figure. None: there is no second figure without a cache.
+    /// Its largest noise in any column, as a share. None: there is no second figure.
     pub noise: Option<f64>,
     /// One for each column, in their order.
     pub cells: Vec<Cell>,
@@ -152,23 +155,30 @@ pub fn lines(review: &Review) -> Vec<Line> {
     let find = |name: &str| review.columns.iter().position(|column| column.name == name);
     let Some(bare) = find(BARE) else { return Vec::new() };
     let again = find(AGAIN);
-    let spread: Vec<HashMap<Key, &Value>> =
-        review.spread.iter().map(|rows| keyed(rows).into_iter().collect()).collect();
+    let drives: Vec<OtherDrive> = review.spread.iter().map(|drive| OtherDrive::of(drive)).collect();
     let mut lines = Vec::new();
     for (key, row) in keyed(&review.columns[bare].rows) {
         let bare = Bare { first: row, again: again.and_then(|at| columns[at].get(&key).copied()) };
-        let others: Vec<&Value> =
-            spread.iter().filter_map(|rows| rows.get(&key).copied()).collect();
-        let noise = noise(&bare, &others, review.is_virtual());
         let is_time = is_time(row);
         let cell = |at: usize| {
             let name = &review.columns[at].name;
             let is_compared = ![BARE, AGAIN].contains(&name.as_str());
             let row = columns[at].get(&key).copied();
             let reference = |key: &str| bare.reference(name, review.is_virtual(), key);
-            cell(row, is_compared.then_some(&reference), noise, is_time)
+            let cell = cell(row, is_compared.then_some(&reference), is_time);
+            let others = drives.iter().filter_map(|drive| drive.ratio(&key, name, is_time?));
+            match (review.is_virtual(), is_compared) {
+                (_, false) => cell,
+                (true, true) => cell.among(others),
+                (false, true) => cell.with_noise(noise(&bare, row)),
+            }
         };
-        let cells = (0..columns.len()).map(cell).collect();
+        let mut cells: Vec<Cell> = (0..columns.len()).map(cell).collect();
+        let noise = cells.iter().filter_map(|cell| cell.noise).reduce(f64::max);
+        // A column that ran on one drive only.
+        for cell in cells.iter_mut().filter(|cell| cell.ratio.is_some() && cell.noise.is_none()) {
+            *cell = cell.clone().with_noise(noise);
+        }
         lines.push(Line {
             suite: key.0,
             test: key.1,
@@ -185,47 +195,86 @@ pub fn lines(review: &Review) -> Vec<Line> {
 /// Returns a value of the same test on the bare drive, by its key.
 type Reference<'a> = &'a dyn Fn(&str) -> Option<f64>;
 
-fn cell(
-    row: Option<&Value>,
-    reference: Option<Reference<'_>>,
-    noise: Option<f64>,
-    is_time: Option<bool>,
-) -> Cell {
+/// Rows of a further drive, by the names of the columns.
+struct OtherDrive<'a>(HashMap<&'a str, HashMap<Key, &'a Value>>);
+
+impl<'a> OtherDrive<'a> {
+    fn of(columns: &'a [Column]) -> OtherDrive<'a> {
+        let rows = |column: &'a Column| keyed(&column.rows).into_iter().collect();
+        OtherDrive(columns.iter().map(|column| (&*column.name, rows(column))).collect())
+    }
+
+    fn row(&self, key: &Key, column: &str) -> Option<&'a Value> {
+        self.0.get(column)?.get(key).copied()
+    }
+
+    /// Returns the speed of a test on this drive as a multiple of the one without a cache. None:
+    /// the column did not run on it.
+    fn ratio(&self, key: &Key, column: &str, is_time: bool) -> Option<f64> {
+        let bare = Bare { first: self.row(key, BARE)?, again: self.row(key, AGAIN) };
+        let value = number(self.row(key, column)?, "value")?;
+        speed(value, bare.reference(column, true, "value")?, is_time)
+    }
+}
+
+impl Cell {
+    /// Returns the cell judged by this noise.
+    fn with_noise(self, noise: Option<f64>) -> Cell {
+        let change = match (self.ratio, noise) {
+            (Some(ratio), Some(noise)) if !self.is_partial && ratio < 1.0 - noise => Change::Slower,
+            (Some(ratio), Some(noise)) if !self.is_partial && ratio > 1.0 + noise => Change::Faster,
+            (Some(_), Some(_)) if !self.is_partial => Change::Noise,
+            _ => Change::None,
+        };
+        Cell { noise, change, ..self }
+    }
+
+    /// Returns the cell with the mean of its multiple and those of `others`, which are drives of
+    /// the same model, judged by half the interval of that mean. Without others it has no noise.
+    fn among(self, others: impl Iterator<Item = f64>) -> Cell {
+        let Some(own) = self.ratio else { return self };
+        let logs: Vec<f64> = core::iter::once(own).chain(others).map(f64::ln).collect();
+        match Estimate::of_runs(&logs) {
+            Some(mean) => {
+                let ratio = Some(mean.mean.exp());
+                Cell { ratio, ..self }.with_noise(Some(mean.half_width().exp_m1()))
+            }
+            None => self,
+        }
+    }
+}
+
+fn cell(row: Option<&Value>, reference: Option<Reference<'_>>, is_time: Option<bool>) -> Cell {
     let value = row.and_then(|row| number(row, "value"));
     let against = |key: &str| reference.and_then(|reference| reference(key));
     let ratio = value.zip(against("value")).zip(is_time);
     let ratio = ratio.and_then(|((value, reference), is_time)| speed(value, reference, is_time));
     let longest = row.and_then(|row| number(row, "max_ns")).zip(against("max_ns"));
     let is_partial = row.is_some_and(|row| row.get("partial").is_some());
-    let change = match (ratio, noise) {
-        (Some(ratio), Some(noise)) if !is_partial && ratio < 1.0 - noise => Change::Slower,
-        (Some(ratio), Some(noise)) if !is_partial && ratio > 1.0 + noise => Change::Faster,
-        (Some(_), Some(_)) if !is_partial => Change::Noise,
-        _ => Change::None,
-    };
     Cell {
         value,
         ratio,
-        change,
+        noise: None,
+        change: Change::None,
         longest: longest.and_then(|(own, other)| (other > 0.0).then(|| own / other)),
         processor: row.and_then(|row| number(row, "processor")),
         is_partial,
     }
 }
 
-/// Minimum noise, as a share: with the cache, nine of ten tests differ by up to this much between
-/// drives of a model with other seeds, also where they hardly differ without it (docs/REVIEW.md).
+/// Minimum noise of a test on a real drive, as a share: two runs may be alike by chance.
 const NOISE_MIN: f64 = 0.01;
 
-/// Returns the noise of a test as a share of its figure: half its 95 % interval, and the largest
-/// difference between drives of one model with other seeds, or between both runs without a cache
-/// on a real one, whichever is more, but at least [`NOISE_MIN`]. None: none of them is known.
-fn noise(bare: &Bare<'_>, spread: &[&Value], is_virtual: bool) -> Option<f64> {
+/// Returns the noise of a cell of a test on a real drive, as a share: half the 95 % intervals of
+/// its figure and of the one without a cache, and the difference between both runs without a cache,
+/// whichever is more, but at least [`NOISE_MIN`]. None: none of them is known.
+fn noise(bare: &Bare<'_>, row: Option<&Value>) -> Option<f64> {
     let value = number(bare.first, "value").filter(|value| *value > 0.0)?;
-    let again = bare.again.filter(|_| !is_virtual);
-    let others = spread.iter().copied().chain(again).filter_map(|row| number(row, "value"));
-    let differences = others.map(|other| (other / value - 1.0).abs());
-    let known = differences.chain(half_interval(bare.first)).reduce(f64::max);
+    let again = bare.again.and_then(|row| number(row, "value"));
+    let difference = again.map(|again| (again / value - 1.0).abs());
+    let intervals = [Some(bare.first), row].into_iter().flatten().filter_map(half_interval);
+    let interval = intervals.map(|half| half * half).reduce(|one, other| one + other);
+    let known = difference.into_iter().chain(interval.map(f64::sqrt)).reduce(f64::max);
     known.map(|noise| noise.max(NOISE_MIN))
 }
 
@@ -242,7 +291,7 @@ pub(crate) fn own_columns(review: &Review) -> Vec<usize> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::review::{Column, RAPID_COLUMN};
+    use crate::review::RAPID_COLUMN;
     use serde_json::json;
 
     /// Returns a review of three tests: columns with a value each.
@@ -259,6 +308,17 @@ pub(crate) mod tests {
             ]
         };
         let column = |name: &str, rows: Vec<Value>| Column { name: name.to_owned(), rows };
+        // Of a write with the empty cache, the multiples of three drives differ.
+        let other = |column: &dyn Fn(&str, Vec<Value>) -> Column,
+                     rows: &dyn Fn(f64, f64, f64, u64) -> Vec<Value>,
+                     more: f64| {
+            vec![
+                column(BARE, rows(105.0, 98.0, 2.02, 1000)),
+                column(COLD, rows(315.0 * more, 88.2, 2.02, 1000)),
+                column(WARM, rows(345.0, 230.0, 1.1, 900)),
+                column(AGAIN, rows(115.0, 115.0, 2.2, 1000)),
+            ]
+        };
         Review {
             target: "model:x".into(),
             title: "X".into(),
@@ -272,7 +332,7 @@ pub(crate) mod tests {
                 column(AGAIN, rows(110.0, 110.0, 2.0, 1000)),
                 column(RAPID_COLUMN, rows(320.0, 80.0, 2.0, 42_000)),
             ],
-            spread: vec![rows(105.0, 98.0, 2.02, 1000)],
+            spread: [1.02, 1.0 / 1.02].map(|more| other(&column, &rows, more)).to_vec(),
             complete: true,
             ..Review::default()
         }
@@ -282,18 +342,40 @@ pub(crate) mod tests {
     fn a_figure_is_compared_with_the_run_on_a_drive_with_the_same_past() {
         let lines = lines(&sample());
         let ratios = |test: usize| -> Vec<Option<f64>> {
-            lines[test].cells.iter().map(|cell| cell.ratio).collect()
+            let rounded = |ratio: f64| (ratio * 1e9).round() / 1e9;
+            lines[test].cells.iter().map(|cell| cell.ratio.map(rounded)).collect()
         };
         assert_eq!(ratios(0), [None, Some(3.0), Some(3.0), None, Some(3.2)]);
         assert_eq!(ratios(2), [None, Some(1.0), Some(2.0), None, Some(1.0)], "less time is faster");
         assert_eq!(lines[1].cells[1].change, Change::Slower);
         assert_eq!(lines[2].cells[1].change, Change::Noise);
         assert_eq!(lines[0].cells[4].longest, Some(42.0));
-        assert!((lines[0].noise.expect("a spread") - 0.05).abs() < 1e-9);
+        // Three multiples, whose logarithms differ by 0.0198: 4.303 times that by the root of 3.
+        let noise = |column: usize| lines[0].cells[column].noise.expect("a spread");
+        assert!((noise(1) - 0.0504).abs() < 1e-4, "{}", noise(1));
+        assert!(noise(2) < 1e-9, "all three are alike");
+        assert_eq!((noise(4), lines[0].noise), (noise(1), Some(noise(1))), "of one drive only");
         let real = Review { time: "real".into(), spread: Vec::new(), ..sample() };
         let lines = super::lines(&real);
         assert!((lines[0].cells[1].ratio.expect("known") - 300.0 / 105.0).abs() < 1e-9);
         assert!((lines[0].noise.expect("again") - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_real_figure_is_judged_by_its_own_interval_too() {
+        let mut real = Review { time: "real".into(), spread: Vec::new(), ..sample() };
+        real.columns.truncate(3);
+        for column in &mut real.columns {
+            column.rows[1]["samples"] = json!([80.0, 90.0, 100.0]);
+            column.rows[1]["samples_of"] = json!("runs");
+            column.rows[1]["value"] = json!(90.0);
+        }
+        let half = 4.302_653 * 10.0 / 3_f64.sqrt() / 90.0;
+        let lines = lines(&real);
+        let noise = lines[1].cells[1].noise.expect("two intervals");
+        assert!((noise - half * 2_f64.sqrt()).abs() < 1e-5, "{noise}");
+        assert_eq!(lines[1].cells[1].change, Change::Noise);
+        assert_eq!(lines[0].cells[1].noise, None, "no second figure");
     }
 
     #[test]

@@ -77,12 +77,12 @@ fn by_suite(lines: &[Line]) -> Vec<(&str, Vec<&Line>)> {
 fn slower(review: &Review, lines: &[Line], verdict: &Verdict) -> String {
     let mut items = String::new();
     for (at, column, ratio) in &verdict.slower {
-        let (line, column) = (&lines[*at], &review.columns[*column].name);
+        let (line, name) = (&lines[*at], &review.columns[*column].name);
         _ = writeln!(
             items,
-            "<li>Slower: {}, {column}: {ratio:.3} times the speed, noise {:.1} %</li>",
+            "<li>Slower: {}, {name}: {ratio:.3} times the speed, noise {:.1} %</li>",
             escaped(&line.name()),
-            100.0 * line.noise.unwrap_or(0.0)
+            100.0 * line.cells[*column].noise.unwrap_or(0.0)
         );
     }
     if items.is_empty() { items } else { format!("<ul class=\"slower\">\n{items}</ul>\n") }

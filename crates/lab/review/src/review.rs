@@ -59,8 +59,9 @@ pub struct Review {
     pub cache_bytes: u64,
     /// The columns, `bare` first.
     pub columns: Vec<Column>,
-    /// Further drives of the same model with other seeds, bare: the noise of a modelled drive.
-    pub spread: Vec<Vec<Value>>,
+    /// Further drives of the same model with other seeds, each with columns of these names: the
+    /// noise of a modelled drive.
+    pub spread: Vec<Vec<Column>>,
     /// The drive whose figures are 100 %. None: the bare drive itself.
     pub baseline: Option<Drive>,
     /// Sentences about how the tests ran.

@@ -78,7 +78,7 @@ pub(crate) fn heading(review: &Review) -> String {
 fn slower(review: &Review, lines: &[Test], verdict: &Verdict) -> Vec<Line> {
     let one = |(at, column, ratio): &(usize, usize, f64)| {
         let line = &lines[*at];
-        let noise = 100.0 * line.noise.unwrap_or(0.0);
+        let noise = 100.0 * line.cells[*column].noise.unwrap_or(0.0);
         let name = printable(&line.name()).into_owned();
         let column = &review.columns[*column].name;
         Line::of(Span::new(

@@ -6,10 +6,11 @@ use report::words::figure;
 
 /// The rules, as they are printed.
 pub const RULES: [&str; 6] = [
-    "The noise of a test is the largest of: half the 95 % interval of its figure; on a modelled \
-     drive the difference to drives of the same model with other seeds; on a real drive the \
-     difference between 'bare' and 'again'; and 1 %, by which the same test with the cache differs \
-     between such drives.",
+    "On a modelled drive the speed of a test is the geometric mean over three drives of the model \
+     with other seeds, each with the cache and without it, and its noise is half the 95 % interval \
+     of that mean. On a real drive the noise is the largest of: half the 95 % intervals of both \
+     figures, the difference between 'bare' and 'again', and 1 %. The columns of other caches, \
+     which run on one drive, have the largest noise of the test.",
     "A test is faster or slower if its speed differs by more than its noise. On a modelled drive \
      'cold' is compared with 'bare', and 'warm', the second run on its drive, with 'again'; on a \
      real drive both are compared with the mean of the two.",
@@ -216,6 +217,7 @@ mod tests {
         for name in ["cold", "warm", "again"] {
             review.columns.push(crate::Column { name: name.into(), ..bare.clone() });
         }
+        review.spread.iter_mut().flatten().for_each(|column| column.rows = bare.rows.clone());
         let lines = lines(&review);
         let verdict = verdict(&review, &lines);
         assert!(verdict.sentences[0].starts_with("The cache does not help"), "{verdict:?}");

@@ -4,6 +4,7 @@ use super::parts::Part;
 use super::targets::Place;
 use super::{Arguments, With, name_of};
 use crate::bench::live;
+use block::CacheSpec;
 use lane::Prices;
 use serde_json::{Value, json};
 use stack::Failure;
@@ -14,9 +15,9 @@ pub(super) const SPREAD: u64 = 2;
 /// The name of the rows of the baseline drive.
 pub(super) const BASELINE: &str = "baseline";
 
-/// Returns the name of the rows of a further drive.
-pub(super) fn spread_name(drive: u64) -> String {
-    format!("seed+{drive}")
+/// Returns the name of a column of a further drive.
+pub(super) fn spread_name(column: &str, drive: u64) -> String {
+    format!("{column} seed+{drive}")
 }
 
 /// A suite on one drive.
@@ -196,21 +197,30 @@ fn sample_ns() -> Option<u64> {
     Some(host::now_ns().saturating_sub(begun_ns).max(1))
 }
 
+/// Returns the jobs of a suite on two modelled drives of one seed: with the cache and without it.
+/// `name`: the name of a column of theirs.
+fn both_ways(
+    part: &Part,
+    bare: &Plan,
+    cache: &CacheSpec,
+    name: impl Fn(&str) -> String,
+) -> [Job; 2] {
+    let cached = Plan { cache: Some(cache.clone()), ..bare.clone() };
+    let of = |columns: [&str; 2], plan: &Plan, keeps_cache: bool| {
+        let names = columns.map(&name);
+        let passes = vec![pass(plan.clone(), false), pass(later(plan), keeps_cache)];
+        job(part, &names.each_ref().map(String::as_str), passes)
+    };
+    [
+        of([review::COLD, review::WARM], &cached, true),
+        of([review::BARE, review::AGAIN], bare, false),
+    ]
+}
+
 /// Returns the jobs of a suite on modelled drives: each on a new one.
 fn in_virtual_time(arguments: &Arguments, place: &Place, part: &Part, bare: &Plan) -> Vec<Job> {
-    let cached = Plan { cache: Some(part.suite().cache(arguments.cache)), ..bare.clone() };
-    let mut jobs = vec![
-        job(
-            part,
-            &[review::COLD, review::WARM],
-            vec![pass(cached.clone(), false), pass(later(&cached), true)],
-        ),
-        job(
-            part,
-            &[review::BARE, review::AGAIN],
-            vec![pass(bare.clone(), false), pass(later(bare), false)],
-        ),
-    ];
+    let cache = part.suite().cache(arguments.cache);
+    let mut jobs = both_ways(part, bare, &cache, str::to_owned).to_vec();
     if arguments.with.contains(&With::Rapid) {
         let rapid = Rapid::new();
         let plan = Plan {
@@ -224,8 +234,9 @@ fn in_virtual_time(arguments: &Arguments, place: &Place, part: &Part, bare: &Pla
     for drive in 1..=SPREAD {
         let mut target = bare.target.clone();
         target.options.seed = target.options.seed.wrapping_add(drive);
-        let plan = Plan { target, ..bare.clone() };
-        jobs.push(job(part, &[&spread_name(drive)], vec![pass(plan, false)]));
+        jobs.extend(both_ways(part, &Plan { target, ..bare.clone() }, &cache, |column| {
+            spread_name(column, drive)
+        }));
     }
     if let Some(baseline) = place.baseline_target() {
         let plan = Plan { target: baseline.clone(), ..bare.clone() };

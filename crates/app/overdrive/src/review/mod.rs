@@ -171,7 +171,14 @@ fn assemble(
         rows.flat_map(|(_, rows)| rows.iter().cloned()).collect::<Vec<_>>()
     };
     let column = |name: &&str| review::Column { name: (*name).to_owned(), rows: rows(name) };
-    let spread = (1..=jobs::SPREAD).map(|drive| rows(&jobs::spread_name(drive)));
+    let of_drive = |drive: u64| {
+        let column = |name: &str| {
+            let rows = rows(&jobs::spread_name(name, drive));
+            review::Column { name: name.to_owned(), rows }
+        };
+        [review::BARE, review::COLD, review::WARM, review::AGAIN].map(column).to_vec()
+    };
+    let spread = (1..=jobs::SPREAD).map(of_drive);
     let baseline = place
         .baseline()
         .map(|drive| review::Drive { target: drive.to_owned(), rows: rows(jobs::BASELINE) });
@@ -189,7 +196,7 @@ fn assemble(
         extent: arguments.extent().word().to_owned(),
         cache_bytes: arguments.cache.0,
         columns: names.iter().map(column).collect(),
-        spread: spread.filter(|rows| !rows.is_empty()).collect(),
+        spread: spread.filter(|drive| drive.iter().any(|it| !it.rows.is_empty())).collect(),
         baseline,
         method,
         command: words.collect(),

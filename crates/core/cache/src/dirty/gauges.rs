@@ -92,6 +92,8 @@ pub(crate) struct Gauges {
     /// Blocks that were written back early and are not known to be durable, while their epoch is
     /// not begun.
     settling: AtomicU32,
+    /// Early writeback was on since the last blocks were settled.
+    was_early: AtomicBool,
     /// The open epoch may hold ranges of zeros.
     has_ranges: AtomicBool,
     /// Copies of write-throughs for which no flush has succeeded yet.
@@ -123,6 +125,7 @@ impl Gauges {
             full: AtomicBool::new(false),
             under_way: AtomicU32::new(0),
             settling: AtomicU32::new(0),
+            was_early: AtomicBool::new(false),
             has_ranges: AtomicBool::new(false),
             held: AtomicU32::new(0),
             held_before_flush: AtomicU32::new(0),
@@ -346,9 +349,18 @@ impl Gauges {
         self.early.load(Ordering::SeqCst)
     }
 
-    /// Whether any block was written back early and is not known to be durable.
-    pub(crate) fn has_some_to_settle(&self) -> bool {
-        self.settling.load(Ordering::SeqCst) > 0
+    /// Whether early writeback has left blocks that are not known to be durable. Blocks of ready
+    /// runs do not count: a flush of the backing after each short pause of a writer costs more
+    /// than they do.
+    pub(crate) fn has_rest_to_settle(&self) -> bool {
+        self.was_early.load(Ordering::SeqCst) && self.settling.load(Ordering::SeqCst) > 0
+    }
+
+    /// Notes that blocks were settled. If none is left, early writeback has left none.
+    pub(crate) fn note_settled(&self) {
+        if self.settling.load(Ordering::SeqCst) == 0 {
+            self.was_early.store(false, Ordering::SeqCst);
+        }
     }
 
     /// Whether the open epoch has more blocks than early writeback should leave.
@@ -364,7 +376,7 @@ impl Gauges {
 
     /// Whether enough blocks were written back early to flush the backing for them.
     pub(crate) fn has_much_to_settle(&self, limits: DirtyLimits) -> bool {
-        limits.has_much_to_settle(self.settling.load(Ordering::SeqCst))
+        limits.has_much_to_settle(self.settling.load(Ordering::SeqCst), self.is_ordered())
             && self.closed.load(Ordering::SeqCst) == 0
     }
 }
@@ -543,6 +555,7 @@ impl Gauges {
     pub(crate) fn set_early(&self, on: bool, floor: u32) {
         self.early_floor.store(floor, Ordering::Relaxed);
         self.early.store(on, Ordering::SeqCst);
+        self.was_early.fetch_or(on, Ordering::SeqCst);
     }
 }
 

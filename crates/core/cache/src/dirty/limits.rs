@@ -18,6 +18,12 @@ use crate::planted::{Bug, planted};
 const DRAIN_ASSUMED: u64 = 12_800;
 /// The last part of the room, in which writers are throttled: an eighth.
 pub(crate) const SLOWED: u32 = 8;
+/// Blocks written early are made durable in steps of this number of blocks; a small buffer keeps
+/// its eighth.
+const SETTLE_STEP: u32 = 256;
+/// The part of the open epoch's limit up to which ready runs wait although the device is idle:
+/// small files and short bursts may be rewritten or discarded soon.
+const IDLE: u32 = 32;
 
 /// The speed of the backing for writeback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,8 +63,7 @@ pub(crate) struct DirtyLimits {
     /// Blocks that wait for writeback (C13).
     pub(crate) debt: u32,
     /// Blocks of the open epoch: nearly half of all dirty blocks, so that it can fill while the
-    /// closing one is written back. (An eighth of it may be on the backing already, and not
-    /// durable.)
+    /// closing one is written back. (The rest may be on the backing already, and not durable.)
     pub(crate) open: u32,
 }
 
@@ -83,6 +88,13 @@ impl DirtyLimits {
         self.open / SLOWED
     }
 
+    /// Whether an open epoch of this size is large enough to write back its ready runs while the
+    /// device is idle.
+    #[inline]
+    pub(crate) fn has_some_to_write(self, open: u32) -> bool {
+        open > self.open / IDLE
+    }
+
     /// Whether an open epoch of this size should be written back early: from three quarters of its
     /// limit on ...
     #[inline]
@@ -95,10 +107,16 @@ impl DirtyLimits {
         self.open / 2
     }
 
-    /// Whether enough blocks were written back early to flush the backing for them: an eighth of
-    /// the open epoch's limit.
-    pub(crate) fn has_much_to_settle(self, settling: u32) -> bool {
-        settling > 0 && settling >= self.open / 8
+    /// Whether enough blocks were written back early to flush the backing for them: as many as
+    /// leave room for two full epochs beside them, up to a quarter of all dirty blocks, in steps of
+    /// a MiB, and at least an eighth of the open epoch's limit. Each flush makes a drive program
+    /// pages that are not full. `is_ordered`: they count as debt, so that an eighth is enough.
+    pub(crate) fn has_much_to_settle(self, settling: u32, is_ordered: bool) -> bool {
+        let room = match is_ordered {
+            true => 0,
+            false => self.dirty.saturating_sub(self.open.saturating_mul(2)).min(self.dirty / 4),
+        };
+        settling > 0 && settling >= (room / SETTLE_STEP * SETTLE_STEP).max(self.open / 8)
     }
 }
 
@@ -175,9 +193,16 @@ mod tests {
         let limits = DirtyLimits { dirty: 1600, debt: 1600, open: 800 };
         assert!(!limits.has_much_to_write(599) && limits.has_much_to_write(600));
         assert_eq!((limits.early_floor(), limits.last_part()), (400, 100));
-        assert!(!limits.has_much_to_settle(99) && limits.has_much_to_settle(100));
+        let much = |limits: DirtyLimits, settling| limits.has_much_to_settle(settling, false);
+        assert!(!much(limits, 99) && much(limits, 100));
+        let least = |open| {
+            let limits = DirtyLimits { open, ..limits };
+            (0..=1600).find(|settling| much(limits, *settling))
+        };
+        assert_eq!([700, 650, 500].map(least), [Some(87), Some(256), Some(256)]);
+        assert!(DirtyLimits { open: 650, ..limits }.has_much_to_settle(81, true));
         let none = DirtyLimits { dirty: 2, debt: 2, open: 0 };
-        assert!(!none.has_much_to_write(0) && !none.has_much_to_settle(0));
+        assert!(!none.has_much_to_write(0) && !much(none, 0));
     }
 
     #[test]

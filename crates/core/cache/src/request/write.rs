@@ -27,6 +27,13 @@ struct Part<'a> {
     lined_up: bool,
 }
 
+/// Notes work for the workers if a run is ready. In a section of the shard.
+fn note_run(entry: &ShardEntry, admit: Admit) {
+    if matches!(admit, Admit::Absorbed { has_run: true, .. }) {
+        entry.has_work.store(true, Ordering::SeqCst);
+    }
+}
+
 impl Handle {
     /// Makes the change about which a shard decides.
     pub(crate) fn change<'a>(&self, at: Extent, source: Source<'a>, fua: bool) -> Change<'a> {
@@ -78,6 +85,7 @@ impl Handle {
         let admit = entry.shard.with(|shard| {
             let admit = shard.try_absorb(&self.shared.gauges, &settings, change)?;
             shard.count_change(change);
+            note_run(entry, admit);
             Some(admit)
         })?;
         self.lane.charge(Cost::Absorb, blocks_of(&change.at).1);
@@ -85,9 +93,13 @@ impl Handle {
         Some(Ok(()))
     }
 
-    /// Wakes the flusher if enough blocks are dirty. During early writeback, the workers do that.
+    /// Wakes a worker if a run is ready, and the flusher if enough blocks are dirty. During early
+    /// writeback, the workers wake the flusher.
     fn start_writeback(&self, admit: Admit) {
         let writeback = &self.shared.writeback;
+        if matches!(admit, Admit::Absorbed { has_run: true, .. }) {
+            self.wake_worker();
+        }
         if matches!(admit, Admit::Absorbed { start: true, .. })
             && !(self.shared.gauges.is_early() && writeback.leave_to_workers())
         {
@@ -192,6 +204,9 @@ impl Handle {
             ) = admit
             {
                 shard.count_change(&change);
+            }
+            if let Ok(admit) = admit {
+                note_run(entry, admit);
             }
             let waits = matches!(admit, Ok(Admit::Wait))
                 || admit.is_err() && part.lined_up && planted(Bug::StayInLine);

@@ -55,6 +55,7 @@ impl Shard {
     /// the oldest of them begun. All are empty.
     pub(crate) fn open_at(&mut self, open: u64, closed: u64) {
         (self.epoch, self.closing_epoch) = (open, open - closed.max(1));
+        self.ready.clear();
         self.chain.clear();
         self.chain.extend((1..closed).map(|_| List::EMPTY));
     }

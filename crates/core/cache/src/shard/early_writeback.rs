@@ -37,11 +37,19 @@ impl Early {
 }
 
 impl Shard {
-    /// Whether blocks of the open epoch may be written back now.
+    /// Whether early writeback writes back the oldest blocks of the open epoch now.
     pub(super) fn writes_early(&self, gauges: &Gauges) -> bool {
-        gauges.is_early()
-            && gauges.is_above_floor()
-            && (gauges.closed() == 0 || planted(Bug::EarlyAhead))
+        gauges.is_early() && gauges.is_above_floor() && self.may_write_early(gauges)
+    }
+
+    /// Whether a ready run of the open epoch may be written back now.
+    pub(super) fn writes_ready(&self, gauges: &Gauges) -> bool {
+        !self.ready.is_empty() && self.may_write_early(gauges)
+    }
+
+    /// Whether blocks of the open epoch may be written back.
+    fn may_write_early(&self, gauges: &Gauges) -> bool {
+        (gauges.closed() == 0 || planted(Bug::EarlyAhead))
             && (self.chain.is_empty() || planted(Bug::EarlyAhead))
             && self.closing.length == 0
             && (self.zeroes.is_empty() || planted(Bug::EarlyUnderRange))

@@ -30,6 +30,7 @@ mod observe;
 pub(crate) mod ranking;
 mod read;
 mod readahead;
+mod ready_runs;
 mod rebuild;
 pub(crate) mod rests;
 mod retained;
@@ -64,6 +65,7 @@ use core::sync::atomic::AtomicBool;
 use early_writeback::Early;
 use policy::{Access, Cause, Hash, Held, Kind, Links, List, NIL, Policy};
 use readahead::Ahead;
+use ready_runs::ReadyRuns;
 use retained::RetainedBlocks;
 
 pub(crate) use crate::dirty::decision::Reason;
@@ -117,6 +119,7 @@ pub(crate) struct Shard {
     closing: List,
     written: List,
     early: Early,
+    ready: ReadyRuns,
     ahead: Ahead,
     tier: Tier,
     /// Whether blocks should be evicted ahead of need, and compressed.
@@ -179,6 +182,7 @@ impl Shard {
             closing: List::EMPTY,
             written: List::EMPTY,
             early: Early::NONE,
+            ready: ReadyRuns::new(),
             ahead: Ahead::new(slots),
             tier,
             compression_due: Arc::default(),

@@ -9,7 +9,7 @@ use crate::dirty::claims::Claim;
 use crate::dirty::decision::{self, Decision, Demand, Overlap, Reason, Room};
 use crate::dirty::gauges::{Gauges, Stage};
 use crate::dirty::level::Level;
-use crate::dirty::limits;
+use crate::dirty::limits::{self, DirtyLimits};
 use crate::planted::{self, Admitted, Bug, planted};
 use crate::settings::Settings;
 use block::{Buf, Extent, SECTOR};
@@ -49,8 +49,8 @@ pub(crate) enum Admit {
     /// It is in the write buffer. `start`: the flusher should check, because this is the first
     /// change of its epoch or because enough blocks are dirty to begin writeback.
     /// `throttle_blocks`: the buffer is nearly full, and the reply waits as for a change with this
-    /// number of new blocks; 0: no wait.
-    Absorbed { start: bool, throttle_blocks: u32 },
+    /// number of new blocks; 0: no wait. `has_run`: a run is ready for an idle device.
+    Absorbed { start: bool, throttle_blocks: u32, has_run: bool },
     /// It is in the write buffer, but must be durable before the reply: flush.
     AbsorbedAndFlush,
     /// Make its copies with [`Shard::begin_copies`], send it to the backing, then report with
@@ -269,6 +269,8 @@ impl Shard {
     ) -> Admit {
         let (first, blocks) = blocks_of(&change.at);
         let (sequence, first_of_epoch) = gauges.change_absorbed(change.now_ns);
+        let limits = gauges.limits(settings.dirty_blocks_max);
+        let mut has_run = false;
         match change.source {
             Source::Data(_) => {
                 let candidate = Candidate::new(Rules::KEEP, Origin::Absorbed);
@@ -278,6 +280,7 @@ impl Shard {
                     self.absorb_block(gauges, change, block, sequence, skipped.as_ref());
                 }
                 self.counters.blocks_absorbed.add(u64::from(blocks));
+                has_run = self.note_run(gauges, limits, first, blocks);
             }
             Source::Zeros { may_unmap, discard } => {
                 gauges.range_absorbed();
@@ -295,8 +298,15 @@ impl Shard {
         });
         // From its first change on, an epoch has an age that the flusher must watch.
         let woken = first_of_epoch && !planted(Bug::SleepingKeeper);
-        let start = woken || gauges.has_much_to_write(gauges.limits(settings.dirty_blocks_max));
-        Admit::Absorbed { start, throttle_blocks }
+        let start = woken || gauges.has_much_to_write(limits);
+        Admit::Absorbed { start, throttle_blocks, has_run }
+    }
+
+    /// Records absorbed blocks. Returns whether a run is ready for an idle device.
+    fn note_run(&mut self, gauges: &Gauges, limits: DirtyLimits, first: u64, blocks: u32) -> bool {
+        let run = self.ready.note_absorbed(first, blocks);
+        let run = run.filter(|_| limits.has_some_to_write(gauges.open()));
+        run.inspect(|run| self.ready.push(*run)).is_some()
     }
 
     /// Copies a change's data of one block into a fresh slot, merges it with the other held sectors
@@ -376,6 +386,7 @@ impl Shard {
         old: Option<(u32, Header)>,
     ) {
         if let Some((_, old_header)) = &old {
+            self.note_rewritten(old_header);
             self.note_overtaken_copy(gauges, old_header);
         }
         if let Some((old, old_header)) = &old
@@ -421,6 +432,14 @@ impl Shard {
         gauges.block_dirtied(Stage::Open);
         if planted(Bug::DropUnadmitted) && self.policy.never_admits(header.block) {
             self.retire(gauges, slot, &header);
+        }
+    }
+
+    /// Records that a version is replaced. In the open epoch, its writeback was or would have been
+    /// of no use.
+    fn note_rewritten(&mut self, header: &Header) {
+        if header.state.is_dirty() && self.is_open(header) {
+            self.ready.note_rewritten();
         }
     }
 
@@ -494,6 +513,7 @@ impl Shard {
         let Some((slot, header)) = self.current(block) else {
             return;
         };
+        self.note_rewritten(&header);
         let dropped = planted(Bug::DiscardDropsFlushed) && header.state == State::Dirty;
         if self.is_replaceable(&header) || dropped {
             self.counters.blocks_saved.add(u64::from(header.state == State::Dirty));

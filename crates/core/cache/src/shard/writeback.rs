@@ -8,6 +8,7 @@ use crate::blocks::stretches;
 use crate::dirty::gauges::{Gauges, Stage};
 use crate::planted::{Bug, planted};
 use crate::shard::ZeroRun;
+use crate::shard::ready_runs::RUN_BLOCKS;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Buf, Extent, Pieces};
@@ -106,6 +107,7 @@ impl Shard {
     /// copied; the list only changes its role.
     pub(crate) fn close(&mut self, gauges: &Gauges) {
         let open = core::mem::replace(&mut self.open, List::EMPTY);
+        self.ready.clear();
         gauges.shard_closed(open.length);
         self.chain.push_back(open);
         if planted(Bug::MergeEpochs) {
@@ -156,8 +158,15 @@ impl Shard {
     }
 
     /// Fills `load` with the next piece to write back, of the closing epoch or, if none waits
-    /// there, of the open one: a range of zeros, or a run of at most `most` blocks.
-    pub(crate) fn next_run(&mut self, gauges: &Gauges, load: &mut Load, most: u32) -> Next {
+    /// there, of the open one: a range of zeros, or a run of at most `most` blocks. `ready_most`:
+    /// the maximum length of a ready run; 0: clients wait for the device, so it writes none.
+    pub(crate) fn next_run(
+        &mut self,
+        gauges: &Gauges,
+        load: &mut Load,
+        most: u32,
+        ready_most: u32,
+    ) -> Next {
         if self.zeroes.unwritten(self.closing_epoch) > 0 {
             return if self.begin_zeros(&mut load.zeros) { Next::Zeros } else { Next::Nothing };
         }
@@ -168,7 +177,30 @@ impl Shard {
                 return Next::Blocks;
             }
         }
-        Next::Nothing
+        match ready_most > 0 && self.begin_ready(gauges, &mut load.blocks, ready_most) {
+            true => Next::Blocks,
+            false => Next::Nothing,
+        }
+    }
+
+    /// Fills a run with the next ready one and its waiting neighbours. Returns false if there is
+    /// none.
+    fn begin_ready(&mut self, gauges: &Gauges, run: &mut Run, most: u32) -> bool {
+        while self.writes_ready(gauges) {
+            let Some(seed) = self.ready.pop() else { return false };
+            if let Some(first) = self.gather(gauges, seed, run, most, true) {
+                self.note_map_write(first, run.blocks());
+                // The sequence may go on.
+                let next = first + u64::from(run.blocks());
+                let last = next + u64::from(RUN_BLOCKS) - 1;
+                let goes_on = [next, last].iter().all(|at| self.waiting(*at, true).is_some());
+                if goes_on && self.ready.is_written_once() {
+                    self.ready.push_next(next);
+                }
+                return true;
+            }
+        }
+        false
     }
 
     /// Returns the next block of the sorted plan that still waits; makes a new plan when the plan
@@ -407,7 +439,7 @@ impl Shard {
     pub(crate) fn has_work(&self, gauges: &Gauges) -> bool {
         self.closing.length > 0
             || self.zeroes.unwritten(self.closing_epoch) > 0
-            || self.open.length > 0 && self.writes_early(gauges)
+            || self.open.length > 0 && (self.writes_early(gauges) || self.writes_ready(gauges))
     }
 }
 

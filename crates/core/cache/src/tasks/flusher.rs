@@ -87,7 +87,7 @@ fn switch_early(handle: &Handle, full: bool, may: bool, floor: u32) {
 fn has_rest_to_settle(shared: &Shared) -> bool {
     !shared.gauges.is_early()
         && shared.writeback.estimator.in_flight() == 0
-        && shared.gauges.has_some_to_settle()
+        && shared.gauges.has_rest_to_settle()
 }
 
 /// Flushes a backing that may lose changes with a connection. Until its first flush has succeeded,
@@ -119,9 +119,10 @@ pub(crate) async fn run(handle: &Handle) {
             Due::All => _ = handle.flush().await,
             Due::Closed => _ = handle.commit_closed().await,
             Due::Settle => {
-                if !commit::settle(handle).await {
+                match commit::settle(handle).await {
+                    true => shared.gauges.note_settled(),
                     // The operation that prevents it notifies at its end.
-                    shared.writeback.kick.after(seen).await;
+                    false => shared.writeback.kick.after(seen).await,
                 }
             }
             Due::At { ns } => {

@@ -120,13 +120,14 @@ async fn write_one(
         }
         handle.lane.turn().await;
         let most = shared.writeback.estimator.run_blocks(shared.geometry.run_blocks, foreground);
+        let ready_most = shared.writeback.estimator.ready_blocks(most, foreground);
         let next = entry.shard.with(|shard| {
             // Checked here, not only before the turn: a failed flush may have lost data that must
             // precede this.
             if shared.backing.health.must_not_send() {
                 return Next::Nothing;
             }
-            let next = shard.next_run(&shared.gauges, load, most);
+            let next = shard.next_run(&shared.gauges, load, most, ready_most);
             entry.look_for_work(shard, &shared.gauges);
             next
         });

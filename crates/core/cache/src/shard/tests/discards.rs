@@ -91,7 +91,7 @@ fn zeros_are_written_around_the_blocks_of_their_epoch() {
         shard.begin(&shared.gauges);
         let mut load = Load::new(&shared.arena, GEOMETRY.run_blocks);
         let before = shard.index.lookups.load(Ordering::Relaxed);
-        let next = shard.next_run(&shared.gauges, &mut load, GEOMETRY.run_blocks);
+        let next = shard.next_run(&shared.gauges, &mut load, GEOMETRY.run_blocks, 0);
         assert!(matches!(next, Next::Zeros));
         let lookups = shard.index.lookups.load(Ordering::Relaxed) - before;
         assert_eq!(u64::from(lookups), REGION, "of one region");

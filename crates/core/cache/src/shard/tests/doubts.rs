@@ -190,7 +190,7 @@ impl Scene {
     fn write_out(&mut self) {
         let Scene { shared, load } = self;
         shared.shards[0].shard.peek(|shard| {
-            while matches!(shard.next_run(&shared.gauges, load, 8), Next::Blocks) {
+            while matches!(shard.next_run(&shared.gauges, load, 8, 0), Next::Blocks) {
                 shard.run_done(&shared.gauges, &load.blocks, true);
             }
         });

@@ -1,3 +1,4 @@
 mod discards;
 mod doubts;
 mod policies;
+mod ready;

@@ -386,6 +386,16 @@ impl Estimator {
         most.min(least.max(blocks))
     }
 
+    /// Returns the maximum length in blocks of a ready run, where others may have `most`; 0 if
+    /// clients wait for the device. A request that begins later waits for the runs in flight: they
+    /// are as short as for a writer that waits.
+    pub(crate) fn ready_blocks(&self, most: u32, foreground: Foreground) -> u32 {
+        match foreground.reads > 0 || foreground.changes {
+            true => 0,
+            false => most.min(self.efficient_blocks(2).max(foreground.writer_blocks)),
+        }
+    }
+
     /// Returns the length of the shortest run whose time per block exceeds that of the most
     /// efficient one by at most one part in `part`.
     fn efficient_blocks(&self, part: u64) -> u32 {
