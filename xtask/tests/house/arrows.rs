@@ -174,6 +174,8 @@ const OVERDRIVE: &[&str] = &[
 const KILLTEST: &[&str] = &["lane", "block", "export", "nbd", "host", "ring", "holder"];
 const BENCHMARKS: &[&str] = &[
     "files",
+    // The history whose pages are measured.
+    "history",
     "mounted",
     "lane",
     "block",

@@ -5,7 +5,7 @@
 //!   browser --server, routes--> requests (Host, Origin, session, CSRF) --pages--> HTML
 //!                                   |  access (tokens, sessions)      \--events--> the same, live
 //!                                   +--actions--> control socket of a daemon
-//!   crate `live`: figures of all volumes      runs, program: `overdrive bench`, `drive health`
+//!   crate `live`: figures of all volumes      runs, past, program: `overdrive bench`, `history`
 //! ```
 //!
 //! The pages are rendered here and work without a script. Anything that may take long, or may
@@ -20,6 +20,7 @@ mod events;
 mod frame;
 mod notices;
 mod pages;
+mod past;
 mod program;
 mod requests;
 mod routes;
@@ -27,4 +28,4 @@ mod runs;
 mod server;
 mod words;
 
-pub use server::{Dashboard, Options};
+pub use server::{Dashboard, Limits, Options};

@@ -217,11 +217,14 @@ fn listed(runs: &[Run], options: &Options) -> Result<ExitCode, Failure> {
     if options.style.json {
         let as_json = |run: &Run| {
             let first = &run.result["rows"][0];
+            let figure = |row: &Value| json!({ "test": row["test"], "value": row["value"], "unit": row["unit"] });
+            let rows = run.result["rows"].as_array().into_iter().flatten();
             json!({
                 "run": run.id, "at": run.at, "suite": run.result["suite"], "target": run.result["target"],
                 "cached": run.result["cached"], "complete": run.result["complete"],
                 "state": run.result["state"], "preparation": run.result["preparation"],
                 "test": first["test"], "value": first["value"], "unit": first["unit"],
+                "headline": headline(&run.result), "figures": rows.map(figure).collect::<Value>(),
                 "command": run.command, "machine": run.machine,
             })
         };

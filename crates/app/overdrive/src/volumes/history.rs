@@ -7,6 +7,7 @@ use daemon::units::nanoseconds;
 use history::{Figures, Samples, Span, VolumeSample};
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Show a volume's requests, hits, written data and latencies over time.
@@ -28,6 +29,9 @@ pub(super) struct Options {
     /// Show a line for each span of this length: 1s to 59s for the last hour, otherwise minutes.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = past)]
     every: i64,
+    /// Read this file instead of the usual one.
+    #[arg(long, value_name = "PATH")]
+    history: Option<PathBuf>,
     /// Print all figures as CSV.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -128,7 +132,7 @@ impl Column<VolumeSample> for Heading {
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let samples = samples::open()?;
+    let samples = samples::open(options.history.as_deref())?;
     let Some(samples) = samples else {
         let message = "no volume has been recorded yet; a daemon does so after ten seconds";
         return Err(Failure::new(Exit::Negative, message));

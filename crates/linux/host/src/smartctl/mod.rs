@@ -108,7 +108,27 @@ pub(crate) const TIME_MAX: Duration = Duration::from_secs(30);
 /// # Errors
 /// The program failed, or its output contains no health data.
 pub fn ask(smartctl: &Path, device: &Path) -> Result<Report, Nothing> {
-    let output = output(smartctl, device, OUTPUT_MAX_BYTES, TIME_MAX)?;
+    run(smartctl, &[], device)
+}
+
+/// Words of smartctl's message about a drive that sleeps: ATA, and SCSI.
+const ASLEEP: [&str; 2] = ["STANDBY", "NOT READY"];
+
+/// As [`ask`], but does not wake a drive that sleeps: None.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_awake(smartctl: &Path, device: &Path) -> Result<Option<Report>, Nothing> {
+    match run(smartctl, &["-n", "standby"], device) {
+        Err(Nothing::Closed(words)) if ASLEEP.iter().any(|asleep| words.contains(asleep)) => {
+            Ok(None)
+        }
+        answer => answer.map(Some),
+    }
+}
+
+fn run(smartctl: &Path, options: &[&str], device: &Path) -> Result<Report, Nothing> {
+    let output = output(smartctl, options, device, OUTPUT_MAX_BYTES, TIME_MAX)?;
     let value = serde_json::from_slice(&output);
     report(&value.map_err(|error: serde_json::Error| Nothing::Garbled(error.to_string()))?)
 }
@@ -117,6 +137,7 @@ pub fn ask(smartctl: &Path, device: &Path) -> Result<Report, Nothing> {
 /// than `max_time`, is ended.
 fn output(
     smartctl: &Path,
+    options: &[&str],
     device: &Path,
     max_bytes: u64,
     max_time: Duration,
@@ -124,7 +145,7 @@ fn output(
     let unstarted = |error: std::io::Error| Nothing::Unstarted(error.to_string());
     // Device statistics are standard, vendors' attributes are not.
     let mut command = Command::new(smartctl);
-    command.args(["-j", "-a", "-l", "devstat"]).arg(device);
+    command.args(["-j", "-a", "-l", "devstat"]).args(options).arg(device);
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

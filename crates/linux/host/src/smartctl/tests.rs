@@ -175,7 +175,7 @@ fn output_of(script: &str, max_time: Duration) -> Result<Vec<u8>, Nothing> {
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("written");
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&program, mode).expect("permitted");
-    output(&program, Path::new("/dev/null"), 1 << 16, max_time)
+    output(&program, &[], Path::new("/dev/null"), 1 << 16, max_time)
 }
 
 #[test]
