@@ -3,6 +3,8 @@
 #[path = "../../../live/tests/common/fake.rs"]
 mod fake;
 
+pub(crate) use fake::Fake;
+
 use dashboard::{Dashboard, Limits, Options};
 use live::Source;
 use std::io::{Read, Write};
