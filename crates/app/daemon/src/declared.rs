@@ -127,7 +127,7 @@ fn is_own(address: &NbdAddress, runtime: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Route, TlsPlan};
+    use crate::plan::Route;
     use block::Size;
     use ring::Polling;
     use std::time::Duration;

@@ -49,6 +49,14 @@ impl Span {
         }
     }
 
+    /// Returns the length in seconds.
+    fn seconds(self) -> i64 {
+        match self {
+            Span::Hour => 3600,
+            Span::Fortnight => 14 * 86_400,
+        }
+    }
+
     /// Returns the time between two points in seconds, and as the command's option. A chart has
     /// about 350 pixels.
     fn step(self) -> (i64, &'static str) {
@@ -182,8 +190,9 @@ fn part(span: Span, read: Result<Value, String>, path: &str, now_s: i64) -> Stri
     };
     let step_s = span.step().0;
     let samples = value["samples"].as_array().into_iter().flatten().filter_map(Sample::of);
-    // The last stretch has not ended.
-    let samples: Vec<Sample> = samples.filter(|it| it.at_s + step_s <= now_s).collect();
+    // The first stretch may have begun before the first sample, and the last one has not ended.
+    let whole = now_s - span.seconds()..=now_s - step_s;
+    let samples: Vec<Sample> = samples.filter(|it| whole.contains(&it.at_s)).collect();
     if samples.is_empty() {
         return format!(
             "{heading}<p>No request was recorded, or no daemon served the volume.</p>\n"

@@ -169,8 +169,8 @@ fn record(home: &Path) {
     let seconds = now_s - 3600..now_s;
     let sample = |at_s: i64| {
         // A day of rest, and noon is busier than midnight.
-        let reads =
-            if at_s / 86_400 % 7 == 3 { 0 } else { 200 + (at_s / 60 % 1440).unsigned_abs() };
+        let busy = 200 + (at_s / 60 % 1440).unsigned_abs() / 10 * 10;
+        let reads = if at_s / 86_400 % 7 == 3 { 0 } else { busy };
         let figures = Figures {
             reads,
             read_hits: reads * 9 / 10,
