@@ -151,7 +151,7 @@ mod tests {
     use block::Size;
     use daemon::config::ConfigVolume;
     use daemon::units::{self, WaitTime};
-    use daemon::{MetricsAddress, Route, TlsPlan};
+    use daemon::{MetricsAddress, Route};
 
     /// Returns a configuration whose values all differ from the defaults.
     fn full() -> Config {

@@ -1,6 +1,6 @@
 //! `overdrive drive history`: samples of a drive's health over time.
 
-use crate::columns::{self, Cell, Column, Style};
+use crate::columns::{self, Cell, Column, Selected, Style};
 use crate::samples::{self, broken, past, range, utc};
 use clap::ValueEnum;
 use history::{DriveFigures, DriveIdentity, DriveSample, Samples};
@@ -33,16 +33,8 @@ pub(super) struct Options {
     csv: bool,
     #[command(flatten)]
     style: Style,
-    /// Print these columns of a drive's samples.
-    #[arg(
-        long,
-        short,
-        value_enum,
-        value_delimiter = ',',
-        value_name = "LIST",
-        default_value = <Heading as Column<DriveSample>>::DEFAULT
-    )]
-    output: Vec<Heading>,
+    #[command(flatten)]
+    output: Selected<DriveSample, Heading>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -171,7 +163,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         };
         samples::print_csv(&names, rows.iter().map(row));
     } else {
-        columns::print(&rows, &options.output, &options.style)?;
+        columns::print(&rows, &options.output.columns, &options.style)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! `overdrive volume history`: samples of a volume over time.
 
-use crate::columns::{self, Cell, Column, Style};
+use crate::columns::{self, Cell, Column, Selected, Style};
 use crate::samples::{self, broken, past, range, utc};
 use clap::ValueEnum;
 use daemon::units::nanoseconds;
@@ -37,16 +37,8 @@ pub(super) struct Options {
     csv: bool,
     #[command(flatten)]
     style: Style,
-    /// Print these columns.
-    #[arg(
-        long,
-        short,
-        value_enum,
-        value_delimiter = ',',
-        value_name = "LIST",
-        default_value = <Heading as Column<VolumeSample>>::DEFAULT
-    )]
-    output: Vec<Heading>,
+    #[command(flatten)]
+    output: Selected<VolumeSample, Heading>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -161,7 +153,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         if rows.is_empty() {
             daemon::tell!("overdrive: {name}: nothing was recorded in this time");
         }
-        columns::print(&rows, &options.output, &options.style)?;
+        columns::print(&rows, &options.output.columns, &options.style)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -209,7 +209,8 @@ fn record(home: &Path) {
     let script = r#"#!/bin/sh
 echo '{ "smartctl": { "exit_status": 0 }, "model_name": "A drive", "serial_number": "S123",
   "smart_status": { "passed": true }, "temperature": { "current": 33 },
-  "endurance_used": { "current_percent": 30 }, "ata_smart_attributes": { "table": [] } }'
+  "nvme_smart_health_information_log": { "percentage_used": 30, "data_units_written": 58600000,
+  "available_spare": 100 } }'
 "#;
     let tools = home.join("tools");
     std::fs::create_dir(&tools).expect("room");
