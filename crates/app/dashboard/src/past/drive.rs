@@ -12,7 +12,7 @@ use report::table::{Head, TableCell, table};
 use serde_json::Value;
 
 const DAY_S: f64 = 86_400.0;
-const GB: f64 = 1e9;
+const TIB: f64 = 1_099_511_627_776.0;
 /// Maximum number of members of a pool whose past is shown.
 const MEMBERS_MAX: usize = 16;
 /// Maximum number of lines of the table.
@@ -112,8 +112,8 @@ fn charts(samples: &[Sample<'_>], before: f64, forecast: Option<&Forecast>) -> S
     let points = |key: &str| -> Points {
         samples.iter().filter_map(|it| Some((it.day, it.number(key)?))).collect()
     };
-    let gigabytes = |key: &str| -> Points {
-        points(key).into_iter().map(|(day, bytes)| (day, bytes / GB)).collect()
+    let tebibytes = |key: &str| -> Points {
+        points(key).into_iter().map(|(day, bytes)| (day, bytes / TIB)).collect()
     };
     let times = Times { name: "days before now", before, after: 0.0, joined_within: f64::INFINITY };
     let mut html = String::new();
@@ -142,12 +142,12 @@ fn charts(samples: &[Sample<'_>], before: f64, forecast: Option<&Forecast>) -> S
         }
         .html(Times { name, after, ..times });
     }
-    let bytes = |gb: f64| size((gb * GB).max(0.0) as u64);
-    let (host, nand) = (gigabytes("host_written_bytes"), gigabytes("nand_written_bytes"));
+    let bytes = |tib: f64| size((tib * TIB).max(0.0) as u64);
+    let (host, nand) = (tebibytes("host_written_bytes"), tebibytes("nand_written_bytes"));
     if !host.is_empty() || !nand.is_empty() {
         html += &Chart {
             title: "Written data since the drive was new".to_owned(),
-            up: "GB",
+            up: "TiB",
             y: Axis::around(host.iter().chain(&nand).map(|point| point.1)),
             words: format!(
                 "Written by the host: {}. Written to the flash: {}.",
