@@ -93,7 +93,7 @@ mod tests {
         for name in ["/dev/vda", "/dev/loop0", "/dev/dm-0", "/dev/md127", "/dev/zram0"] {
             assert!(!may_report(Path::new(name)), "{name}");
         }
-        assert_eq!(drives_below(Path::new("/no/such/image")), [PathBuf::new(); 0]);
+        assert!(drives_below(Path::new("/no/such/image")).is_empty());
         assert!(!is_drive_suspended(Path::new("/dev/null")));
         assert_eq!(DriveTraffic::of(Path::new("/dev/null")), None);
     }
