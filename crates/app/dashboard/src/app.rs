@@ -3,10 +3,10 @@
 use crate::access::secret::Secret;
 use crate::access::sessions::Sessions;
 use crate::access::tokens::Tokens;
+use crate::limits::Limits;
 use crate::notices::Notice;
 use crate::program::Program;
 use crate::runs::Runs;
-use crate::server::Limits;
 use live::Fleet;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

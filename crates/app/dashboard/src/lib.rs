@@ -18,6 +18,7 @@ mod app;
 mod charts;
 mod events;
 mod frame;
+mod limits;
 mod notices;
 mod pages;
 mod past;
@@ -28,4 +29,5 @@ mod runs;
 mod server;
 mod words;
 
-pub use server::{Dashboard, Limits, Options};
+pub use limits::Limits;
+pub use server::{Dashboard, Options};

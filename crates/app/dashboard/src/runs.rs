@@ -281,8 +281,8 @@ impl Runs {
     }
 }
 
-/// Restrains a run, which a viewer without the admin token may start, to one processor at the lowest
-/// priority, and a total time. If memory is short, the kernel ends it before all others.
+/// Restrains a run, which a viewer without the admin token may start, to one processor at the
+/// lowest priority, and a total time. If memory is short, the kernel ends it before all others.
 fn restrain(pid: u32) {
     let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "1000");
     let Some(pid) = Pid::from_raw(pid.cast_signed()) else { return };

@@ -55,8 +55,8 @@ impl DriveTraffic {
         DriveTraffic::parse(&sysfs::attribute(number_of(node)?, "stat")?)
     }
 
-    /// Parses the kernel's file `stat` (Documentation/block/stat.rst): the numbers of reads, writes,
-    /// discards and flushes that have ended, and that of requests in flight.
+    /// Parses the kernel's file `stat` (Documentation/block/stat.rst): the numbers of reads,
+    /// writes, discards and flushes that have ended, and that of requests in flight.
     fn parse(text: &str) -> Option<DriveTraffic> {
         let numbers: Vec<u64> = text.split_whitespace().filter_map(|it| it.parse().ok()).collect();
         let ended = [0, 4, 11, 15].iter().filter_map(|index| numbers.get(*index));

@@ -99,8 +99,8 @@ enum Figure {
     Guard(guard::Arguments),
     /// A scrape of the metrics of a hundred volumes: time, size, processor time.
     Scrape(scrape::Arguments),
-    /// The dashboard with twenty volumes and two weeks of history: sizes and times of its pages; the
-    /// daemon's processor time for statistics each second.
+    /// The dashboard with twenty volumes and two weeks of history: sizes and times of its pages;
+    /// the daemon's processor time for statistics each second.
     Dashboard(dashboard::Arguments),
     /// Hits through the server compared with nbdkit: processor time at fixed loads, one at a time,
     /// peak.

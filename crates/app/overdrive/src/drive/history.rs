@@ -11,9 +11,9 @@ use std::process::ExitCode;
 
 /// Show a drive's wear, written data, errors and temperature over time.
 ///
-/// Each 'overdrive drive health' records a sample, and each daemon of root those of the drives below
-/// its volumes: at most one an hour for two weeks, then one a day for ten years. Without DEVICE it
-/// lists the recorded drives. Examples:
+/// Each 'overdrive drive health' records a sample, and each daemon of root those of the drives
+/// below its volumes: at most one an hour for two weeks, then one a day for ten years. Without
+/// DEVICE it lists the recorded drives. Examples:
 ///   overdrive drive history
 ///   overdrive drive history sda --last 90d
 ///   overdrive drive history sda --csv > sda.csv
