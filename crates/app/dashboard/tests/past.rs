@@ -26,11 +26,13 @@ fn now_s() -> u64 {
 #[test]
 fn the_history_of_volumes_and_drives_is_shown() {
     let home = tempfile::tempdir().expect("a directory");
-    let (volume, drive) = (now_s() - 7300, now_s() - 86_400);
+    let (volume, lately, drive) = (now_s() - 7300, now_s() - 600, now_s() - 86_400);
     let cases = format!(
         r#""volume history") case "$*" in
   *--csv*) printf 'at,reads\r\n1,2\r\n';;
-  *) echo '{{"samples":[{{"at_s":{volume},"reads":400,"read_hits":300,"dirty_bytes":1048576}}]}}';;
+  *) echo '{{"samples":[
+    {{"at_s":{volume},"reads":400,"read_hits":300,"dirty_bytes":1048576}},
+    {{"at_s":{lately},"reads":400,"read_hits":300,"dirty_bytes":1048576}}]}}';;
   esac;;
 "drive health") echo '{{"device":"/dev/sda","serial":"S1","verdict":"good","forecast":null}}';;
 "drive history") case "$*" in
