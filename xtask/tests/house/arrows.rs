@@ -191,6 +191,8 @@ const PYTHON: &[&str] = &[
 const KILLTEST: &[&str] = &["lane", "block", "export", "nbd", "host", "ring", "holder"];
 const BENCHMARKS: &[&str] = &[
     "files",
+    // The history whose pages are measured.
+    "history",
     "mounted",
     "lane",
     "block",

@@ -19,6 +19,7 @@
 use crate::console::Severity;
 use crate::log_level::LOG_LEVEL;
 use crate::plan::{MetricsAddress, NbdAddress, Route, TlsPlan};
+use crate::recording::{DriveSamples, HistoryFile};
 use crate::section::{self, Mistakes, Section, Texts, Wrong};
 use crate::settings::{SETTINGS, Setting};
 use crate::units::{self, WaitTime};
@@ -29,7 +30,7 @@ use stack::{Exit, Failure, Plan, target};
 use std::path::{Path, PathBuf};
 
 /// Top-level keys besides the volumes.
-const TOP_KEYS: [&str; 11] = [
+const TOP_KEYS: [&str; 13] = [
     "nbd",
     "tls",
     "tls_certificates",
@@ -37,6 +38,8 @@ const TOP_KEYS: [&str; 11] = [
     "fuse",
     "insecure_tcp",
     "metrics",
+    "history",
+    "drive_samples",
     "threads",
     "poll",
     LOG_LEVEL,
@@ -125,7 +128,7 @@ impl ConfigVolume {
 }
 
 /// A config file.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Config {
     /// Address of volumes without one.
     pub nbd: Option<NbdAddress>,
@@ -135,6 +138,10 @@ pub struct Config {
     pub fuse: Option<PathBuf>,
     /// Where metrics are served.
     pub metrics: Option<MetricsAddress>,
+    /// Where samples are recorded, if the file says so.
+    pub history: Option<HistoryFile>,
+    /// How often drives are sampled, if the file says so.
+    pub drive_samples: Option<DriveSamples>,
     /// Threads that serve clients.
     pub threads: Option<usize>,
     /// Whether to poll for work before sleeping, if the file says so.
@@ -394,6 +401,8 @@ fn default_of(key: &str) -> String {
         "via" => "the best way that the kernel offers",
         "poll" => "adaptive",
         LOG_LEVEL => Severity::default().word(),
+        "history" => "samples.sqlite3 in the state directory",
+        "drive_samples" => "1h",
         "threads" => "one for each two processors, at most 8",
         "nbd" => "a private socket, if nothing else is named",
         _ => return Setting::named(key).map_or_else(|| "none".to_owned(), Setting::default),
@@ -415,6 +424,8 @@ fn config(top: &Section<'_>) -> Result<Config, Vec<Wrong>> {
         tls: tls.unwrap_or_default(),
         fuse: mistakes.note(top.text("fuse", units::directory)),
         metrics: mistakes.note(top.text("metrics", metrics)),
+        history: mistakes.note(top.text("history", str::parse)),
+        drive_samples: mistakes.note(top.text("drive_samples", str::parse)),
         threads: mistakes.note(top.text("threads", crate::parse_threads)),
         poll: mistakes.note(top.text("poll", units::polling)),
         log_level: mistakes.note(top.text(LOG_LEVEL, str::parse)),
@@ -529,6 +540,8 @@ mod tests {
             nbd = "unix:/run/overdrive/nbd.sock"
             fuse = "/run/files"
             metrics = "127.0.0.1:9469"
+            history = "/srv/history/samples.sqlite3"
+            drive_samples = "30min"
             threads = 3
             poll = "20ms"
             log_level = "debug"
@@ -554,6 +567,8 @@ mod tests {
         assert_eq!((config.threads, config.poll), (Some(3), Some(polling)));
         assert_eq!(config.log_level, Some(Severity::Debug));
         assert_eq!(config.metrics, MetricsAddress::parse("127.0.0.1:9469", false).ok());
+        assert_eq!(config.history, Some(HistoryFile::File("/srv/history/samples.sqlite3".into())));
+        assert_eq!(config.drive_samples, Some(DriveSamples(Some(Duration::from_secs(1800)))));
         assert_eq!(config.fuse.as_deref(), Some(Path::new("/run/files")));
         let [db, scratch] = &config.volumes[..] else { panic!("{config:?}") };
         let Ok(Spec::Cache { cache, .. }) = db.spec() else { panic!("{db:?}") };
@@ -576,6 +591,8 @@ mod tests {
         let typo = wrong("[volume.db]\nbacking = \"x\"\nmemroy = \"2G\"\n");
         assert_eq!(typo, "unknown key memroy in [volume.db]; did you mean 'memory'?");
         assert!(wrong("fuse = \"\"").contains("name a directory"));
+        assert!(wrong("history = \"on\"").contains("the absolute path of a file, or 'off'"));
+        assert!(wrong("drive_samples = \"0s\"").contains("at least a second, or 'off'"));
         assert!(wrong("volumes = 1").contains("did you mean 'volume'?"));
         assert!(
             wrong("[volume.db]\nbacking = \"x\"\nxyzzy = 1")

@@ -56,6 +56,8 @@ pub fn of_daemon(config: &Config) -> Vec<Pair> {
         flag("tls_verify_peer", config.tls.verifies_peers(), false),
         text("fuse", config.fuse.as_ref().map(|path| path.display())),
         text("metrics", config.metrics.as_ref().map(metrics)),
+        text("history", config.history.as_ref()),
+        text("drive_samples", config.drive_samples),
         text("threads", config.threads),
         text("poll", config.poll.map(units::polling_text)),
         text(LOG_LEVEL, config.log_level.map(Severity::word)),
@@ -125,16 +127,13 @@ fn is_own(address: &NbdAddress, runtime: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Route, TlsPlan};
+    use crate::plan::Route;
     use block::Size;
     use ring::Polling;
     use std::time::Duration;
 
     fn config(volume: ConfigVolume) -> Config {
-        let (nbd, fuse, metrics, threads) = (None, None, None, None);
-        let (poll, log_level) = (None, None);
-        let tls = TlsPlan::default();
-        Config { nbd, tls, fuse, metrics, threads, poll, log_level, volumes: vec![volume] }
+        Config { volumes: vec![volume], ..Config::default() }
     }
 
     #[test]

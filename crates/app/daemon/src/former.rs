@@ -65,6 +65,8 @@ fn program_with(
     // The next program of this process is confined from its start.
     let confinement = confine::state();
     set_variable(&mut command, confine::CONFINED, &serde_json::json!(confinement).to_string());
+    #[cfg(feature = "history")]
+    crate::drive_samples::leave(&mut command);
     if let Some(Ok(number)) = broker::present().map(|broker| broker.leave_open()) {
         set_variable(&mut command, broker::SOCKET, &number.to_string());
     }

@@ -13,6 +13,7 @@
 //! confine/ rights that the process gives up once it serves
 //! mapping/ a process that maps the files of a volume
 //! broker/ a process that keeps some of them for its daemon
+//! drive_samples/ a process that samples the health of the drives below the volumes
 //! ```
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,8 @@ pub mod declared;
 mod descriptors;
 mod device;
 mod draft;
+#[cfg(feature = "history")]
+mod drive_samples;
 mod exec_values;
 mod former;
 mod front;
@@ -36,6 +39,7 @@ mod mapping;
 mod metrics;
 mod plan;
 mod protect;
+mod recording;
 mod rescue;
 mod rights;
 mod runtime;
@@ -53,6 +57,8 @@ pub use device::{
     DEVICE_CALL, DEVICES, Orphan, WaitingVolume, check_name, device_call, orphan, run_broker,
     sweep_faces, waiting_volumes,
 };
+#[cfg(feature = "history")]
+pub use drive_samples::{SAMPLE_DRIVES, drive_identity, drive_sample, sample_drives};
 pub use former::{find_former, program_path, program_to_upgrade_to, resume_again, resume_former};
 pub use front::find_inherited;
 pub use log_level::LOG_LEVEL;
@@ -62,8 +68,9 @@ pub use plan::{
     Ready, Route, StartValues, TlsMode, TlsPlan,
 };
 pub use protect::protect_process;
+pub use recording::{DriveSamples, HistoryFile, history_file, history_to_record};
 pub use rescue::{MemoryUser, Rescued, check_rescue_place, rescue};
 pub use runtime::{check as check_runtime, runtime_directory, sweep};
 pub use serve::{Captive, Served, ServedVolume, approach, serve};
-pub use state::{history_file, is_history_on, state_directory};
+pub use state::state_directory;
 pub use threads::{THREADS_MAX, parse_threads, threads_default};

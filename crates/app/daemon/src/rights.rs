@@ -33,6 +33,25 @@ pub(crate) fn restrict_daemon(kernel_devices: bool) -> bool {
     restrict_to(DAEMON | more)
 }
 
+/// Capabilities of a process that queries drives: by NVMe commands (ADMIN), and by SCSI and ATA
+/// commands (RAWIO).
+#[cfg(feature = "history")]
+const DRIVES: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_RAWIO);
+
+/// Returns the kinds of drives that this thread can query: NVMe, others.
+#[cfg(feature = "history")]
+pub(crate) fn drives_that_can_be_queried() -> (bool, bool) {
+    let own: Option<Pid> = None;
+    let held = capabilities(own).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    (held.contains(CapabilitySet::SYS_ADMIN), held.contains(CapabilitySet::SYS_RAWIO))
+}
+
+/// Gives up the capabilities that no process needs which queries drives, in the calling thread.
+#[cfg(feature = "history")]
+pub(crate) fn restrict_drive_sampler() -> bool {
+    restrict_to(DRIVES)
+}
+
 /// Gives up the capabilities that no broker needs, in the calling thread.
 pub(crate) fn restrict_broker() -> bool {
     restrict_to(BROKER)

@@ -9,28 +9,12 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Returns the directory: `$STATE_DIRECTORY`, which systemd sets; `$XDG_STATE_HOME/overdrive`; for
 /// root `/var/lib/overdrive`, for others `~/.local/state/overdrive`. None: there is no home.
 pub fn state_directory() -> Option<PathBuf> {
     directory_of(|name| std::env::var_os(name), rustix::process::geteuid().is_root())
-}
-
-/// Returns the file of the history: samples of volumes and drives. None: there is no state
-/// directory.
-pub fn history_file() -> Option<PathBuf> {
-    state_directory().map(|state| history_in(&state))
-}
-
-/// Whether samples are recorded: unless OVERDRIVE_HISTORY is `off`.
-pub fn is_history_on() -> bool {
-    std::env::var_os("OVERDRIVE_HISTORY").is_none_or(|value| value != "off")
-}
-
-/// Returns the file of the history in a state directory.
-pub(crate) fn history_in(state: &Path) -> PathBuf {
-    state.join("samples.sqlite3")
 }
 
 fn directory_of(variable: impl Fn(&str) -> Option<OsString>, is_root: bool) -> Option<PathBuf> {

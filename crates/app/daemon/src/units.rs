@@ -85,7 +85,7 @@ pub fn polling(text: &str) -> Result<Polling, String> {
 }
 
 /// Formats microseconds so that they can be parsed again.
-fn time_text(time_us: u64) -> String {
+pub(crate) fn time_text(time_us: u64) -> String {
     match time_us {
         time if time % 1_000_000 == 0 => format!("{}s", time / 1_000_000),
         time if time % 1_000 == 0 => format!("{}ms", time / 1_000),

@@ -18,7 +18,8 @@
       return;
     }
     for (const { name } of [...from.attributes]) {
-      if (!to.hasAttribute(name)) from.removeAttribute(name);
+      // A table that the reader has opened stays open.
+      if (!to.hasAttribute(name) && name !== "open") from.removeAttribute(name);
     }
     for (const { name, value } of to.attributes) {
       if (from.getAttribute(name) !== value) from.setAttribute(name, value);

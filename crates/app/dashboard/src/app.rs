@@ -3,6 +3,7 @@
 use crate::access::secret::Secret;
 use crate::access::sessions::Sessions;
 use crate::access::tokens::Tokens;
+use crate::limits::Limits;
 use crate::notices::Notice;
 use crate::program::Program;
 use crate::runs::Runs;
@@ -18,11 +19,15 @@ pub(crate) const STREAMS_MAX: usize = 32;
 /// Maximum number of actions in progress. Each waits on a thread for its daemon.
 const ACTIONS_MAX: usize = 16;
 
+/// Maximum number of histories that are read at a time.
+const READERS_MAX: usize = 4;
+
 /// State of the process.
 pub(crate) struct App {
     pub(crate) fleet: Fleet,
     pub(crate) tokens: Tokens,
     pub(crate) port: u16,
+    pub(crate) limits: Limits,
     /// The values of Host that are accepted.
     pub(crate) hosts: Vec<String>,
     /// The CSRF token of the form before a session.
@@ -35,6 +40,8 @@ pub(crate) struct App {
     pub(crate) streams: Arc<Semaphore>,
     /// A permit for each action in progress.
     pub(crate) actions: Arc<Semaphore>,
+    /// A permit for each history that is being read.
+    pub(crate) readers: Semaphore,
     /// Held while a map is made.
     pub(crate) map_turn: tokio::sync::Mutex<()>,
     sessions: Mutex<Sessions>,
@@ -51,18 +58,21 @@ pub(crate) struct Parts {
     pub(crate) login_csrf: Secret,
     pub(crate) program: Program,
     pub(crate) runs: Runs,
+    pub(crate) limits: Limits,
     pub(crate) changes: watch::Receiver<u64>,
 }
 
 impl App {
     pub(crate) fn new(parts: Parts) -> App {
-        let Parts { fleet, tokens, port, hosts, login_csrf, program, runs, changes } = parts;
+        let Parts { fleet, tokens, port, hosts, login_csrf, program, runs, limits, changes } =
+            parts;
         #[allow(clippy::disallowed_methods, reason = "a command, without a lane")]
         let begun = Instant::now();
         App {
             fleet,
             tokens,
             port,
+            limits,
             hosts,
             login_csrf,
             program,
@@ -70,6 +80,7 @@ impl App {
             changes,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             actions: Arc::new(Semaphore::new(ACTIONS_MAX)),
+            readers: Semaphore::new(READERS_MAX),
             map_turn: tokio::sync::Mutex::new(()),
             sessions: Mutex::default(),
             notices: Mutex::default(),

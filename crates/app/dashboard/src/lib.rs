@@ -5,7 +5,7 @@
 //!   browser --server, routes--> requests (Host, Origin, session, CSRF) --pages--> HTML
 //!                                   |  access (tokens, sessions)      \--events--> the same, live
 //!                                   +--actions--> control socket of a daemon
-//!   crate `live`: figures of all volumes      runs, program: `overdrive bench`, `drive health`
+//!   crate `live`: figures of all volumes      runs, past, program: `overdrive bench`, `history`
 //! ```
 //!
 //! The pages are rendered here and work without a script. Anything that may take long, or may
@@ -18,8 +18,10 @@ mod app;
 mod charts;
 mod events;
 mod frame;
+mod limits;
 mod notices;
 mod pages;
+mod past;
 mod program;
 mod requests;
 mod routes;
@@ -27,4 +29,5 @@ mod runs;
 mod server;
 mod words;
 
+pub use limits::Limits;
 pub use server::{Dashboard, Options};

@@ -17,17 +17,25 @@ const OUTPUT_BYTES_MAX: usize = 32 << 20;
 #[derive(Clone)]
 pub(crate) struct Program {
     path: PathBuf,
+    /// The file of the history, if it is not the usual one.
+    history: Option<PathBuf>,
 }
 
+/// The variable with the file of the history, for commands.
+const HISTORY: &str = "OVERDRIVE_HISTORY";
+
 impl Program {
-    pub(crate) fn new(path: PathBuf) -> Program {
-        Program { path }
+    pub(crate) fn new(path: PathBuf, history: Option<PathBuf>) -> Program {
+        Program { path, history }
     }
 
     /// Returns a command of it that ends with this process's interest in it.
     pub(crate) fn command(&self, arguments: &[&str]) -> tokio::process::Command {
         let mut command = std::process::Command::new(&self.path);
         command.args(arguments).stdin(Stdio::null());
+        if let Some(history) = &self.history {
+            command.env(HISTORY, history);
+        }
         host::make_ordinary(&mut command);
         let mut command = tokio::process::Command::from(command);
         command.kill_on_drop(true);

@@ -2,6 +2,8 @@
 
 use crate::program::{Program, message};
 use report::words::figure;
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit, setpriority_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 use std::fs::DirBuilder;
 use std::io;
@@ -9,12 +11,30 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// The variable that makes `overdrive bench` write its progress as lines of JSON.
 const PROGRESS: &str = "OVERDRIVE_PROGRESS";
+
+/// Longest time of a run; then it ends with its results until then.
+pub(crate) const RUN_TIME_MAX: Duration = Duration::from_secs(900);
+/// Maximum processor time of a run in seconds; then its process is killed.
+const PROCESSOR_S_MAX: u64 = 1800;
+/// Maximum size of the cache in front of a modelled drive, in bytes.
+pub(crate) const CACHE_BYTES_MAX: u64 = 4 << 30;
+/// Longest time of each test, in microseconds of the drive's time.
+pub(crate) const TEST_TIME_US_MAX: u64 = 60_000_000;
+/// The lowest priority.
+const NICE: i32 = 19;
+
+/// Number of the newest stored results among which earlier ones are looked for.
+const EARLIER_READ: u32 = 200;
+/// Maximum number of earlier results with which a run is compared.
+const EARLIER_MAX: usize = 20;
 
 /// A suite on a modelled drive.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -50,6 +70,8 @@ pub(crate) struct Figure {
     pub(crate) test: String,
     pub(crate) value: String,
     pub(crate) unit: String,
+    /// The value as a number. None: there is none.
+    pub(crate) number: Option<f64>,
 }
 
 /// A result.
@@ -62,6 +84,20 @@ pub(crate) struct Done {
     /// The earlier result with which it was compared: its number and time, and the comparison in
     /// lines of text.
     pub(crate) compared: Option<(String, String)>,
+    /// The earlier results of the same suite and drive, newest first.
+    pub(crate) earlier: Vec<Earlier>,
+}
+
+/// An earlier result.
+#[derive(Clone, Default)]
+pub(crate) struct Earlier {
+    /// Its number.
+    pub(crate) number: i64,
+    /// Its time, in UTC.
+    pub(crate) at: String,
+    pub(crate) headline: String,
+    /// Its figures: test, unit and value.
+    pub(crate) figures: Vec<(String, String, f64)>,
 }
 
 /// State of the only run.
@@ -153,13 +189,14 @@ impl Runs {
 
     /// Carries out the run that was begun.
     pub(crate) async fn carry_out(&self, program: &Program, choice: Choice) {
-        let before = newest(program, &choice).await;
+        let earlier = earlier(program, &choice).await;
         let run = match self.bench(program, &choice).await {
             Ok(result) => {
                 let mut done = done_of(&result);
-                if let Some((number, at)) = before {
-                    done.compared = self.compare(program, &choice, &number, &at).await;
+                if let Some(newest) = earlier.first() {
+                    done.compared = self.compare(program, &choice, newest).await;
                 }
+                done.earlier = earlier;
                 Run::Done { choice, done: Box::new(done) }
             }
             Err(why) => Run::Failed { choice, why },
@@ -180,6 +217,7 @@ impl Runs {
         let mut command = program.command(&arguments);
         command.env(PROGRESS, "json").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = spawn(command)?;
+        child.id().into_iter().for_each(restrain);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let mut text = String::new();
         let output = async {
@@ -206,9 +244,9 @@ impl Runs {
         let mut cancelled = self.cancel.subscribe();
         let cancel = async {
             // The command ends with its results until now, as with Ctrl-C.
-            while cancelled.changed().await.is_ok() {
-                let pid = pid.and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
-                pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::INT));
+            while !matches!(timeout(RUN_TIME_MAX, cancelled.changed()).await, Ok(Err(_))) {
+                let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+                pid.map(|pid| kill_process(pid, Signal::INT));
             }
         };
         tokio::select! {
@@ -229,34 +267,76 @@ impl Runs {
         &self,
         program: &Program,
         choice: &Choice,
-        before: &str,
-        at: &str,
+        before: &Earlier,
     ) -> Option<(String, String)> {
-        let (after, _) = newest(program, choice).await.filter(|(number, _)| number != before)?;
+        let all = earlier(program, choice).await;
+        let after = all.first().filter(|after| after.number != before.number)?;
         let page = self.comparison_page();
-        let (one, two) = (format!("history:{before}"), format!("history:{after}"));
+        let (one, two) =
+            (format!("history:{}", before.number), format!("history:{}", after.number));
         let arguments = ["bench", "compare", &one, &two, "--report", &page.to_string_lossy()];
         let (text, _) = program.output(&arguments).await.ok()?;
-        Some((format!("result {before} of {}", report::circumstances::date(at)), text))
+        let date = report::circumstances::date(&before.at);
+        Some((format!("result {} of {date}", before.number), text))
     }
+}
+
+/// Restrains a run, which a viewer without the admin token may start, to one processor at the
+/// lowest priority, and a total time. If memory is short, the kernel ends it before all others.
+fn restrain(pid: u32) {
+    let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), "1000");
+    let Some(pid) = Pid::from_raw(pid.cast_signed()) else { return };
+    let _ = setpriority_process(Some(pid), NICE);
+    let most = Rlimit { current: Some(PROCESSOR_S_MAX), maximum: Some(PROCESSOR_S_MAX) };
+    let _ = prlimit(Some(pid), Resource::Cpu, most);
+    let Ok(permitted) = sched_getaffinity(Some(pid)) else { return };
+    let last = (0..CpuSet::MAX_CPU).rev().find(|number| permitted.is_set(*number));
+    let mut one = CpuSet::new();
+    last.into_iter().for_each(|number| one.set(number));
+    let _ = sched_setaffinity(Some(pid), &one);
 }
 
 fn spawn(mut command: Command) -> Result<Child, String> {
     command.spawn().map_err(|error| format!("The suite could not be started: {error}."))
 }
 
-/// Returns the number and the time of the newest stored result of the same suite and target, with
-/// or without a cache alike.
-async fn newest(program: &Program, choice: &Choice) -> Option<(String, String)> {
+/// Returns the stored complete results of the same suite and target, with or without a cache alike,
+/// newest first.
+async fn earlier(program: &Program, choice: &Choice) -> Vec<Earlier> {
     let target = choice.target();
-    let arguments = ["bench", "history", "--suite", &choice.suite, "--target", &target, "--json"];
-    let stored = program.json(&arguments).await.ok()?;
-    let mut runs = stored["runs"].as_array()?.iter().filter(|run| {
+    let newest = EARLIER_READ.to_string();
+    let arguments = [
+        "bench",
+        "history",
+        "--suite",
+        &choice.suite,
+        "--target",
+        &target,
+        "--newest",
+        &newest,
+        "--json",
+    ];
+    let stored = program.json(&arguments).await.unwrap_or_default();
+    let runs = stored["runs"].as_array().into_iter().flatten();
+    let is_alike = |run: &&Value| {
         let is_cached = run["cached"].as_bool().unwrap_or(false);
-        is_cached != choice.cache.is_empty() && run["complete"] == true
-    });
-    let run = runs.next()?;
-    Some((run["run"].as_i64()?.to_string(), run["at"].as_str()?.to_owned()))
+        // The option selects targets that contain the text.
+        is_cached != choice.cache.is_empty() && run["complete"] == true && run["target"] == *target
+    };
+    runs.filter(is_alike).filter_map(earlier_of).take(EARLIER_MAX).collect()
+}
+
+fn earlier_of(run: &Value) -> Option<Earlier> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let figures = run["figures"].as_array().into_iter().flatten();
+    let figures = figures
+        .filter_map(|it| Some((text(&it["test"]), text(&it["unit"]), it["value"].as_f64()?)));
+    Some(Earlier {
+        number: run["run"].as_i64()?,
+        at: run["at"].as_str()?.to_owned(),
+        headline: text(&run["headline"]),
+        figures: figures.collect(),
+    })
 }
 
 fn done_of(result: &Value) -> Done {
@@ -266,11 +346,13 @@ fn done_of(result: &Value) -> Done {
         test: text(&row["test"]),
         value: row["value"].as_f64().map_or_else(String::new, figure),
         unit: text(&row["unit"]),
+        number: row["value"].as_f64(),
     });
     Done {
         headline: text(&result["headline"]),
         figures: figures.collect(),
         is_partial: result["complete"] == false,
         compared: None,
+        earlier: Vec::new(),
     }
 }

@@ -3,6 +3,7 @@
 use crate::access::secret::Secret;
 use crate::access::tokens::Tokens;
 use crate::app::{App, Parts, STREAMS_MAX};
+use crate::limits::Limits;
 use crate::program::Program;
 use crate::requests::checks::hosts;
 use crate::routes;
@@ -23,14 +24,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
-/// Maximum number of connections; a further one waits until another has ended.
-const CONNECTIONS_MAX: usize = 128;
-/// Longest time for the head of a request, and between two requests of a connection.
-const HEAD_TIME: Duration = Duration::from_secs(20);
-/// Longest time for which a client may not read what is sent to it.
-const WRITE_TIME: Duration = Duration::from_secs(20);
 /// Memory for the head of a request.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Factor for the time between two readings while no page is open.
@@ -46,6 +41,10 @@ pub struct Options {
     pub runtime: PathBuf,
     /// This program, which runs suites and reads drives.
     pub program: PathBuf,
+    /// The file of the history. None: the usual one.
+    pub history: Option<PathBuf>,
+    /// Limits for clients.
+    pub limits: Limits,
     /// Time between two readings of all statistics while a page is open.
     pub pace: Duration,
 }
@@ -124,7 +123,8 @@ impl Dashboard {
             port: address.port(),
             hosts: hosts(address),
             login_csrf: Secret::new().map_err(broken)?,
-            program: Program::new(options.program),
+            program: Program::new(options.program, options.history),
+            limits: options.limits,
             runs,
             changes,
         }));
@@ -169,7 +169,8 @@ async fn accept(
 ) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let router = routes::router(&app);
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let limits = app.limits;
+    let room = Arc::new(Semaphore::new(limits.connections));
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return Ok(()) };
         let accepted = tokio::select! {
@@ -184,10 +185,12 @@ async fn accept(
         let service = TowerToHyperService::new(router.clone());
         tokio::spawn(async move {
             let mut server = http1::Builder::new();
-            server.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+            server.timer(TokioTimer::new()).header_read_timeout(limits.head_time);
             server.max_buf_size(HEAD_BYTES_MAX);
             // An error is the client's: it has left, or its request is not HTTP.
-            let _ = server.serve_connection(TokioIo::new(Paced::new(stream)), service).await;
+            let _ = server
+                .serve_connection(TokioIo::new(Paced::new(stream, limits.write_time)), service)
+                .await;
             drop(permit);
         });
     }
@@ -196,13 +199,15 @@ async fn accept(
 /// A connection that fails if its client does not read for a while.
 struct Paced {
     stream: TcpStream,
+    /// Longest time for which the client may not read.
+    write_time: Duration,
     /// Ends the connection unless the client reads before.
     limit: Option<Pin<Box<Sleep>>>,
 }
 
 impl Paced {
-    fn new(stream: TcpStream) -> Paced {
-        Paced { stream, limit: None }
+    fn new(stream: TcpStream, write_time: Duration) -> Paced {
+        Paced { stream, write_time, limit: None }
     }
 
     /// Returns the result of a write, or an error if writes have waited for too long.
@@ -215,10 +220,8 @@ impl Paced {
             self.limit = None;
             return written;
         }
-        #[allow(clippy::disallowed_methods, reason = "a connection has no lane")]
-        let limit = self
-            .limit
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + WRITE_TIME)));
+        let time = self.write_time;
+        let limit = self.limit.get_or_insert_with(|| Box::pin(sleep(time)));
         match limit.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,

@@ -7,6 +7,7 @@ use block::{Size, printable};
 use clap::ValueEnum;
 use report::terminal::{Column as TableColumn, Fit, Look, Span, Table};
 use stack::{Exit, Failure};
+use std::marker::PhantomData;
 
 /// How a list is printed.
 #[derive(clap::Args)]
@@ -22,6 +23,23 @@ pub(crate) struct Style {
     bytes: bool,
 }
 
+/// The option that selects the columns of a list of such rows.
+#[derive(clap::Args)]
+pub(crate) struct Selected<Row, C: Column<Row>> {
+    /// Print these columns.
+    #[arg(
+        long = "output",
+        short = 'o',
+        value_enum,
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = C::DEFAULT
+    )]
+    pub(crate) columns: Vec<C>,
+    #[arg(skip)]
+    row: PhantomData<fn(&Row)>,
+}
+
 /// A cell, before it is formatted.
 pub(crate) enum Cell {
     Text(String),
@@ -35,7 +53,7 @@ pub(crate) enum Cell {
 }
 
 /// A column of a list of such rows.
-pub(crate) trait Column<Row>: ValueEnum + Copy + PartialEq + 'static {
+pub(crate) trait Column<Row>: ValueEnum + Copy + PartialEq + Send + Sync + 'static {
     /// The columns that are shown if the user names none, separated by commas.
     const DEFAULT: &str;
     /// Those of them that are left out if the terminal is too narrow, in this order. Columns with

@@ -32,6 +32,10 @@ pub(crate) struct Arguments {
     /// Show only the daemon at this control socket.
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
+
+    /// Read the history in this file instead of the usual one.
+    #[arg(long, value_name = "PATH")]
+    history: Option<PathBuf>,
 }
 
 /// Returns the volumes to show: those of one daemon, or all of this user.
@@ -53,6 +57,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         source: source(arguments.control.as_ref()),
         runtime: daemon::runtime_directory(),
         program: daemon::program_path().map_err(|error| broken("this program", error))?,
+        history: arguments.history.clone(),
+        limits: dashboard::Limits::default(),
         pace: Duration::from_secs(1),
     })?;
     let [viewer, admin] = dashboard.token_files();

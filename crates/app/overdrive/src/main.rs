@@ -37,6 +37,8 @@ use clap::{Parser, Subcommand};
 use stack::Failure;
 use std::path::PathBuf;
 use std::process::ExitCode;
+#[cfg(feature = "history")]
+use std::time::Duration;
 
 #[global_allocator]
 static ALLOCATOR: host::HugeAllocator = host::HugeAllocator;
@@ -105,6 +107,19 @@ enum Command {
         /// The daemon's mounts, as JSON.
         directories: Option<String>,
     },
+    /// Sample the health of drives, for their daemon; only a daemon starts this.
+    #[cfg(feature = "history")]
+    #[command(hide = true, name = daemon::SAMPLE_DRIVES)]
+    SampleDrives {
+        /// The daemon's process.
+        daemon: i32,
+        /// Time between two samples, in milliseconds.
+        every_ms: u64,
+        /// The file of the history.
+        file: PathBuf,
+        /// The drives.
+        drives: Vec<PathBuf>,
+    },
     /// Retain a volume's memory for its daemon; only a daemon starts this.
     #[command(hide = true)]
     Hold,
@@ -151,6 +166,11 @@ fn main() -> ExitCode {
         }
         Command::Broker { directories } => {
             daemon::run_broker(directories.as_deref()).map(|()| ExitCode::SUCCESS)
+        }
+        #[cfg(feature = "history")]
+        Command::SampleDrives { daemon, every_ms, file, drives } => {
+            daemon::sample_drives(daemon, Duration::from_millis(every_ms), &file, drives)
+                .map(|()| ExitCode::SUCCESS)
         }
         Command::Manual(options) => manual::write(&options),
         Command::Hold => {

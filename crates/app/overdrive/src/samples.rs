@@ -4,6 +4,7 @@ use history::{Error, Range, Samples};
 use serde_json::Value;
 use stack::{Exit, Failure};
 use std::io::Write;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns the failure of reading or writing the file.
@@ -18,12 +19,12 @@ pub(crate) fn now_s() -> i64 {
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Opens the file to read it. None: nothing has been recorded yet.
+/// Opens a file to read it; None: the usual one. None is returned if nothing has been recorded yet.
 ///
 /// # Errors
 /// There is no place for the file; it cannot be read, is damaged, or is of a later program.
-pub(crate) fn open() -> Result<Option<Samples>, Failure> {
-    let Some(path) = daemon::history_file() else {
+pub(crate) fn open(file: Option<&Path>) -> Result<Option<Samples>, Failure> {
+    let Some(path) = file.map(Path::to_owned).or_else(daemon::history_file) else {
         let message = "nothing is recorded: neither XDG_STATE_HOME nor HOME is set";
         return Err(Failure::new(Exit::Negative, message));
     };

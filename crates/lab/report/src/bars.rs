@@ -68,7 +68,7 @@ fn draw_all(
     );
     let keys = keys(names, tests, is_by_direction);
     let csv = csv(unit, names, tests);
-    Figure { title: &title, keys: &keys, is_wide: false, svg: &svg, csv: &csv }.html()
+    Figure { title: &title, keys: &keys, is_wide: false, svg: &svg, csv: Some(&csv) }.html()
 }
 
 fn csv(unit: &str, names: &[String], tests: &[Test]) -> Csv {

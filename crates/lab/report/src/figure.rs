@@ -50,8 +50,8 @@ pub(crate) struct Figure<'a> {
     pub(crate) is_wide: bool,
     /// The drawing: an SVG element.
     pub(crate) svg: &'a str,
-    /// Its figures.
-    pub(crate) csv: &'a Csv,
+    /// Its figures. None: the page has them elsewhere.
+    pub(crate) csv: Option<&'a Csv>,
 }
 
 impl Figure<'_> {
@@ -69,13 +69,19 @@ impl Figure<'_> {
             ),
             false => String::new(),
         };
+        let link = |csv: &Csv| {
+            format!(
+                "<p class=\"save\"><a download=\"{}.csv\" aria-label=\"CSV of {title}\" \
+                 href=\"data:text/csv;charset=utf-8,{}\">CSV</a></p>\n",
+                file_name(self.title),
+                percent_encoded(csv.text())
+            )
+        };
+        let link = self.csv.map(link).unwrap_or_default();
         format!(
             "<figure>\n<figcaption>{title}</figcaption>\n{keys}<div{frame}>\n{}</div>\n\
-             <p class=\"save\"><a download=\"{}.csv\" aria-label=\"CSV of {title}\" \
-             href=\"data:text/csv;charset=utf-8,{}\">CSV</a></p>\n</figure>\n",
+             {link}</figure>\n",
             self.svg,
-            file_name(self.title),
-            percent_encoded(self.csv.text())
         )
     }
 }
@@ -126,7 +132,7 @@ mod tests {
             keys: "",
             is_wide: false,
             svg: "<svg></svg>\n",
-            csv: &csv,
+            csv: Some(&csv),
         };
         let html = figure.html();
         for part in [

@@ -79,7 +79,7 @@ pub fn grid(title: &str, unit: &str, columns: &[&str], rows: &[GridRow]) -> Stri
         }
     }
     svg.push_str("</svg>\n");
-    Figure { title: &title, keys: "", is_wide: false, svg: &svg, csv: &csv }.html()
+    Figure { title: &title, keys: "", is_wide: false, svg: &svg, csv: Some(&csv) }.html()
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl Matrix {
             keys: "",
             is_wide: false,
             svg: &self.svg(&title),
-            csv: &self.csv(),
+            csv: Some(&self.csv()),
         };
         figure.html()
     }

@@ -50,12 +50,14 @@ pub struct Curve<'a> {
     pub is_bound: bool,
     /// The number of its colour. None: by its position among the curves.
     pub colour: Option<usize>,
+    /// Maximum horizontal distance of two points that are joined by a line.
+    pub joined_within: f64,
 }
 
 impl<'a> Curve<'a> {
     /// Returns a curve that is no bound.
     pub fn new(name: &'a str, points: Vec<(f64, f64)>) -> Curve<'a> {
-        Curve { name, points, is_bound: false, colour: None }
+        Curve { name, points, is_bound: false, colour: None, joined_within: f64::INFINITY }
     }
 
     /// Returns a curve in the colour of its direction, if its name has one.
@@ -142,12 +144,23 @@ impl Plot<'_> {
     /// Returns the plot as an element of a page: its caption, the names of its curves, and the
     /// drawing.
     pub fn figure(&self) -> String {
+        self.framed(true)
+    }
+
+    /// Returns the plot without the CSV of its points: a page that has the figures elsewhere stays
+    /// small.
+    pub fn figure_without_csv(&self) -> String {
+        self.framed(false)
+    }
+
+    fn framed(&self, has_csv: bool) -> String {
+        let csv = has_csv.then(|| self.csv());
         let figure = Figure {
             title: &self.title,
             keys: &self.keys(),
             is_wide: self.names == Names::Beside,
             svg: &self.svg(),
-            csv: &self.csv(),
+            csv: csv.as_ref(),
         };
         figure.html()
     }
@@ -298,16 +311,20 @@ impl Plot<'_> {
     }
 
     fn line(&self, svg: &mut String, number: usize, curve: &Curve<'_>) {
-        _ = write!(
-            svg,
-            "<polyline class=\"line {}{}\" points=\"",
-            colour(number, curve),
-            dashed(number)
-        );
-        for (x, y) in self.seen(curve) {
-            _ = write!(svg, "{:.1},{:.1} ", self.across(*x), self.height(*y));
+        let (colour, dashed) = (colour(number, curve), dashed(number));
+        let seen: Vec<(f64, f64)> = self.seen(curve).copied().collect();
+        let is_joined = |one: &(f64, f64), next: &(f64, f64)| next.0 - one.0 <= curve.joined_within;
+        for part in seen.chunk_by(is_joined) {
+            _ = write!(svg, "<polyline class=\"line {colour}{dashed}\" points=\"");
+            for (x, y) in part {
+                _ = write!(svg, "{:.1},{:.1} ", self.across(*x), self.height(*y));
+            }
+            // A point without neighbours has a length, so that it is seen.
+            if let [(x, y)] = part {
+                _ = write!(svg, "{:.1},{:.1} ", self.across(*x) + 1.0, self.height(*y));
+            }
+            svg.push_str("\"/>\n");
         }
-        svg.push_str("\"/>\n");
     }
 
     /// Draws the curves' names, each at the height of its curve's end, or as close to it as the
@@ -457,7 +474,7 @@ mod tests {
                 name,
                 points: vec![(4096.0, 0.1), (8192.0, number as f64 / 20.0)],
                 is_bound: number == 13,
-                colour: None,
+                ..Curve::new("", Vec::new())
             });
             let figure = plot(beside, curves.collect()).figure();
             let mut looks: Vec<&str> =
@@ -469,6 +486,17 @@ mod tests {
             assert!((0..14).all(|number| figure.contains(&format!("&lt;{number}&gt;</"))));
             assert!(figure.contains("<figcaption>a &amp; b</") && figure.contains(">4 KiB</text>"));
         }
+    }
+
+    #[test]
+    fn a_gap_is_not_drawn() {
+        let points = vec![(4096.0, 0.1), (4100.0, 0.2), (8000.0, 0.3)];
+        let lines = |curve| plot(Names::Above, vec![curve]).figure().matches("<polyline").count();
+        assert_eq!(lines(Curve::new("x", points.clone())), 1);
+        assert_eq!(lines(Curve { joined_within: 10.0, ..Curve::new("x", points.clone()) }), 2);
+        let plot = plot(Names::Above, vec![Curve::new("x", points)]);
+        assert!(plot.figure().contains("data:text/csv"));
+        assert!(!plot.figure_without_csv().contains("CSV"));
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub fn ranking(test: &str, unit: &str, states: &[String], entries: &[Entry]) -> 
     let svg = svg(&title, test, &entries);
     let keys = keys(test, states, &entries);
     let csv = csv(unit, states, &entries);
-    Figure { title: &title, keys: &keys, is_wide: false, svg: &svg, csv: &csv }.html()
+    Figure { title: &title, keys: &keys, is_wide: false, svg: &svg, csv: Some(&csv) }.html()
 }
 
 fn csv(unit: &str, states: &[String], entries: &[Entry]) -> Csv {

@@ -52,8 +52,7 @@ pub fn table(name: &str, heads: &[Head<'_>], rows: &[Vec<TableCell>]) -> String 
     let name = escaped(name);
     // Explicit roles: rows that are displayed as blocks would lose their own.
     let mut html = format!(
-        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\">\
-         <table class=\"stack\" role=\"table\" aria-label=\"{name}\">\n\
+        "<table class=\"stack\" role=\"table\" aria-label=\"{name}\">\n\
          <thead role=\"rowgroup\"><tr role=\"row\">"
     );
     for head in heads {
@@ -84,7 +83,28 @@ pub fn table(name: &str, heads: &[Head<'_>], rows: &[Vec<TableCell>]) -> String 
         }
         html.push_str("</tr>\n");
     }
-    html + "</tbody></table></div>\n"
+    html.push_str("</tbody></table>");
+    scrolled(&name, &html)
+}
+
+/// Returns a table, as an element, that is scrolled by the keyboard as well where it is too wide.
+/// `name` is its name for screen readers, escaped.
+pub fn scrolled(name: &str, table: &str) -> String {
+    format!(
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\">{table}</div>\n"
+    )
+}
+
+/// Returns a table of plain text whose first row has the headings. It stays a table on a narrow
+/// screen.
+pub fn plain_table<R: AsRef<[String]>>(name: &str, rows: &[R]) -> String {
+    let mut html = "<table>\n".to_owned();
+    for (number, row) in rows.iter().enumerate() {
+        let (begin, end) = if number == 0 { ("th scope=\"col\"", "th") } else { ("td", "td") };
+        let cells = row.as_ref().iter().map(|cell| format!("<{begin}>{}</{end}>", escaped(cell)));
+        _ = writeln!(html, "<tr>{}</tr>", cells.collect::<String>());
+    }
+    scrolled(&escaped(name), &(html + "</table>"))
 }
 
 #[cfg(test)]
@@ -104,5 +124,16 @@ mod tests {
             assert!(html.contains(part), "{part}: {html}");
         }
         assert!(!html.contains("></th>"), "no heading is empty: {html}");
+        assert!(html.starts_with("<div class=\"wide\" tabindex=\"0\" role=\"region\""), "{html}");
+    }
+
+    #[test]
+    fn a_plain_table_is_scrolled_by_the_keyboard() {
+        let html = plain_table("A & B", &[["size".to_owned()], ["<1".to_owned()]]);
+        assert_eq!(
+            html,
+            "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"A &amp; B\"><table>\n\
+             <tr><th scope=\"col\">size</th></tr>\n<tr><td>&lt;1</td></tr>\n</table></div>\n"
+        );
     }
 }

@@ -10,6 +10,7 @@ use crate::verdict::{RULES, Verdict, verdict};
 use report::bars::{Bar, Test, bars};
 use report::page::{Page, facts, section, side_by_side};
 use report::plot::escaped;
+use report::table::scrolled;
 use report::words::figure;
 use std::fmt::Write;
 
@@ -35,7 +36,7 @@ pub fn page(review: &Review) -> String {
     parts += &section("Overall score", &scores(review));
     for (suite, lines) in by_suite(&lines) {
         let charts = side_by_side(&charts(review, &lines, &published));
-        parts += &section(suite, &format!("{charts}{}", table(review, &lines)));
+        parts += &section(suite, &format!("{charts}{}", table(suite, review, &lines)));
     }
     parts += &section("RAPID as published, and as imitated", &rapid(&published));
     parts += &section("Method", &method(review));
@@ -140,8 +141,8 @@ fn published_value(line: &Line, published: &[Comparison]) -> Option<(f64, f64)> 
     (low > 0.0 && high.is_finite()).then_some((low, high))
 }
 
-fn table(review: &Review, lines: &[&Line]) -> String {
-    let mut html = "<div class=\"wide\"><table class=\"rows\">\n<tr><th>test</th>".to_owned();
+fn table(suite: &str, review: &Review, lines: &[&Line]) -> String {
+    let mut html = "<table class=\"rows\">\n<tr><th>test</th>".to_owned();
     for column in &review.columns {
         _ = write!(html, "<th>{}</th>", escaped(&column.name));
     }
@@ -162,8 +163,7 @@ fn table(review: &Review, lines: &[&Line]) -> String {
         let noise = line.noise.map_or("-".to_owned(), |noise| format!("{:.1} %", 100.0 * noise));
         _ = writeln!(html, "<td data-name=\"noise\">{noise}</td></tr>");
     }
-    html.push_str("</table></div>\n");
-    html
+    scrolled(&escaped(suite), &(html + "</table>"))
 }
 
 /// Returns a figure, its speed as a multiple, and the processor time.
@@ -179,12 +179,9 @@ fn rapid(published: &[Comparison]) -> String {
     if published.is_empty() {
         return String::new();
     }
-    let mut html = format!(
-        "<p>Ratios of on to off. The numbers of the column '{RAPID_COLUMN}' were set on the figures \
-         marked 'set'; all others are predictions.</p>\n\
-         <div class=\"wide\"><table class=\"rows\">\n<tr><th>test</th><th>published</th>\
-         <th>imitated</th><th>error</th><th>this cache</th><th>figure</th><th>agreement</th></tr>\n"
-    );
+    let mut html = "<table class=\"rows\">\n<tr><th>test</th><th>published</th><th>imitated</th>\
+         <th>error</th><th>this cache</th><th>figure</th><th>agreement</th></tr>\n"
+        .to_owned();
     let times = |value: Option<f64>| value.map_or("-".to_owned(), |it| format!("{it:.2}"));
     for it in published {
         let class = match it.agreement {
@@ -205,7 +202,11 @@ fn rapid(published: &[Comparison]) -> String {
             it.agreement.words()
         );
     }
-    html + "</table></div>\n"
+    format!(
+        "<p>Ratios of on to off. The numbers of the column '{RAPID_COLUMN}' were set on the figures \
+         marked 'set'; all others are predictions.</p>\n{}",
+        scrolled("RAPID as published, and as imitated", &(html + "</table>"))
+    )
 }
 
 fn method(review: &Review) -> String {

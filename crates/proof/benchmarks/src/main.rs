@@ -12,6 +12,7 @@ mod client;
 mod compress;
 mod contestant;
 mod copy;
+mod dashboard;
 mod device;
 mod engine;
 mod far;
@@ -98,6 +99,9 @@ enum Figure {
     Guard(guard::Arguments),
     /// A scrape of the metrics of a hundred volumes: time, size, processor time.
     Scrape(scrape::Arguments),
+    /// The dashboard with twenty volumes and two weeks of history: sizes and times of its pages;
+    /// the daemon's processor time for statistics each second.
+    Dashboard(dashboard::Arguments),
     /// Hits through the server compared with nbdkit: processor time at fixed loads, one at a time,
     /// peak.
     Server(server::Arguments),
@@ -180,6 +184,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Model(arguments) => model::run(&arguments),
         Figure::Misses(arguments) => misses::run(&arguments),
         Figure::Scrape(arguments) => scrape::run(&arguments),
+        Figure::Dashboard(arguments) => dashboard::run(&arguments),
         Figure::Guard(arguments) => guard::run(&arguments),
         Figure::Server(arguments) => server::run(&arguments),
         Figure::Idle(arguments) => idle::run(&arguments),

@@ -124,9 +124,12 @@ impl Permitted {
         let running = std::env::current_exe().ok();
         // Lists of hot blocks and samples for the history are only saved for these.
         let lasts = plan.volumes.iter().any(|planned| planned.volume.lasting_identity().is_some());
-        let state = plan.state.as_ref().filter(|_| lasts);
+        let state = plan.state.clone().filter(|_| lasts);
+        // SQLite creates files beside the history.
+        let history = plan.history.as_deref().filter(|_| lasts).map(directory_of);
+        let history = history.filter(|directory| plan.state.as_ref() != Some(directory));
         Permitted {
-            own: state.into_iter().chain([&plan.runtime]).cloned().collect(),
+            own: state.into_iter().chain(history).chain([plan.runtime.clone()]).collect(),
             backings: backings.collect(),
             sockets: listeners.chain(metrics).map(directory_of).collect(),
             settings: plan.config.iter().flat_map(|file| settings_of(&file.path)).collect(),

@@ -9,6 +9,7 @@ mod route;
 mod start_values;
 mod tls;
 
+use crate::recording::DriveSamples;
 use crate::units::WaitTime;
 use holder::Approach;
 use ring::Polling;
@@ -103,6 +104,10 @@ pub struct DaemonPlan {
     pub runtime: PathBuf,
     /// The state directory, for lists of hot blocks. None: nothing outlives this process.
     pub state: Option<PathBuf>,
+    /// The file in which samples are recorded. None: nothing is recorded.
+    pub history: Option<PathBuf>,
+    /// How often the drives below the volumes are sampled.
+    pub drive_samples: DriveSamples,
     /// Where metrics are served. None: nowhere.
     pub metrics: Option<MetricsAddress>,
     /// Threads that serve clients, at least one: each has its own lane and ring.

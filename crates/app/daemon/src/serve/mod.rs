@@ -36,6 +36,8 @@ mod watch;
 use crate::confine;
 use crate::control::losses::Losses;
 use crate::device::{self, BoundRoute, Devices};
+#[cfg(feature = "history")]
+use crate::drive_samples;
 use crate::front;
 use crate::front::{Ending, Fronts, Fuse, Inherited, MountInfo, Nbd};
 use crate::hot_lists::HotLists;
@@ -124,6 +126,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     crate::runtime::check(&plan.runtime)?;
     crate::runtime::sweep(&plan.runtime);
     let needs = Some(confine::Needs::of(&plan));
+    #[cfg(feature = "history")]
+    let drive_samples = drive_samples::Plan::of(&plan);
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(ring_failure)?;
     ring.set_polling(plan.poll);
@@ -168,7 +172,7 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
     let scrapes =
         plan.metrics.map(|address| Scrapes::new(&ring, &services, &plan.runtime, address));
     #[cfg(feature = "history")]
-    let sampler = samples::Sampler::new(&ring, &services, plan.state.as_deref(), plan.quiet);
+    let sampler = samples::Sampler::new(&ring, &services, plan.history.as_deref(), plan.quiet);
     let daemon = RunningDaemon {
         ring: ring.clone(),
         services: services.clone(),
@@ -176,6 +180,8 @@ pub fn serve(plan: DaemonPlan) -> Result<Served, Failure> {
         scrapes,
         #[cfg(feature = "history")]
         sampler,
+        #[cfg(feature = "history")]
+        drive_samples,
         signals,
         needs,
     };
@@ -338,6 +344,9 @@ struct RunningDaemon {
     /// The samples of its volumes, if they are recorded.
     #[cfg(feature = "history")]
     sampler: Option<Rc<samples::Sampler>>,
+    /// The process that samples the drives, if they are sampled.
+    #[cfg(feature = "history")]
+    drive_samples: Option<drive_samples::Plan>,
     signals: File,
     /// To what its process confines itself. None: the process has other work.
     needs: Option<confine::Needs>,
@@ -408,6 +417,9 @@ impl RunningDaemon {
     async fn begin(&self, actions: ReadyActions) -> Result<Option<Child>, Failure> {
         self.services.devices.attach().await?;
         let child = actions.start()?;
+        // A confined process cannot query a drive, nor start another one that can.
+        #[cfg(feature = "history")]
+        self.drive_samples.iter().for_each(drive_samples::Plan::start);
         if let Some(needs) = &self.needs {
             let devices = self.services.devices.nodes();
             needs.confine(&devices, &self.services.lanes, self.ring.lane()).await;

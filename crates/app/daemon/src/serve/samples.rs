@@ -7,7 +7,6 @@ use super::volume_service::{BLOCK, VolumeService};
 use super::volume_services::VolumeServices;
 use super::warmth::now_s;
 use crate::control::errors::BackingErrors;
-use crate::state::{history_in, is_history_on};
 use cache::{Counters, Histograms};
 use histogram::Snapshot;
 use history::{Figures, Recorder, VolumeSample};
@@ -40,20 +39,20 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Makes the sampler of these volumes. None: there is no place for a history, or the contents
-    /// of all volumes end with this process.
+    /// Makes the sampler of these volumes, which records in this file. None: there is no file, or
+    /// the contents of all volumes end with this process.
     pub(crate) fn new(
         ring: &Ring,
         services: &Rc<VolumeServices>,
-        state: Option<&Path>,
+        file: Option<&Path>,
         quiet: bool,
     ) -> Option<Rc<Sampler>> {
         let lasts = |service: &Rc<VolumeService>| service.volume.lasting_identity().is_some();
-        let state = state.filter(|_| is_history_on() && services.all().iter().any(lasts))?;
+        let file = file.filter(|_| services.all().iter().any(lasts))?;
         Some(Rc::new(Sampler {
             ring: ring.clone(),
             services: services.clone(),
-            file: history_in(state),
+            file: file.to_owned(),
             quiet,
             recorder: RefCell::new(None),
             earlier: RefCell::default(),

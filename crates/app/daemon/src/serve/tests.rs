@@ -210,6 +210,8 @@ fn run(ring: &Ring, services: &Rc<VolumeServices>, acting: impl Future<Output = 
         scrapes: None,
         #[cfg(feature = "history")]
         sampler: None,
+        #[cfg(feature = "history")]
+        drive_samples: None,
         signals: Arc::new(signals.into()),
         // Other tests of this process go on.
         needs: None,

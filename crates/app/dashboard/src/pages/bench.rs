@@ -4,8 +4,10 @@ use super::saved;
 use crate::access::sessions::Session;
 use crate::app::App;
 use crate::frame::{Frame, html, part, refused};
+use crate::past;
 use crate::requests::form::Form;
-use crate::runs::{Choice, Figure, Run};
+use crate::runs::{CACHE_BYTES_MAX, Choice, Figure, Run, TEST_TIME_US_MAX};
+use crate::words::size;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -38,6 +40,8 @@ struct Live {
     is_partial: bool,
     compared: String,
     comparison: String,
+    /// The figures among those of earlier runs.
+    past: String,
     has_page: bool,
 }
 
@@ -64,6 +68,7 @@ pub(crate) fn live(app: &App) -> String {
         is_partial: false,
         compared: String::new(),
         comparison: String::new(),
+        past: String::new(),
         has_page: app.runs.result_page().exists(),
     };
     match app.runs.run() {
@@ -83,6 +88,7 @@ pub(crate) fn live(app: &App) -> String {
             live.state = "done";
             live.words = choice.words();
             live.headline = done.headline;
+            live.past = past::of_results(&done.figures, &done.earlier);
             live.figures = done.figures;
             live.is_partial = done.is_partial;
             if let Some((with, text)) = done.compared {
@@ -135,17 +141,33 @@ async fn mistake(app: &App, choice: &Choice) -> Option<String> {
     if !has(&names(&models, "models", "title"), &choice.model) {
         return Some(format!("There is no model '{}'; choose one of the list.", choice.model));
     }
-    if !choice.cache.is_empty()
-        && let Err(why) = units::size(&choice.cache)
-    {
-        return Some(format!("Memory of the cache: {why}."));
+    size_mistake(&choice.cache).or_else(|| time_mistake(&choice.time))
+}
+
+/// Returns the reason why a size of the cache is refused.
+fn size_mistake(text: &str) -> Option<String> {
+    match units::size(text) {
+        _ if text.is_empty() => None,
+        Err(why) => Some(format!("Memory of the cache: {why}.")),
+        Ok(bytes) if bytes.0 > CACHE_BYTES_MAX => {
+            let most = size(CACHE_BYTES_MAX);
+            Some(format!("Memory of the cache: at most {most} here; the command has no limit."))
+        }
+        Ok(_) => None,
     }
-    if !choice.time.is_empty()
-        && let Err(why) = units::time_us(&choice.time)
-    {
-        return Some(format!("Time of each test: {why}."));
+}
+
+/// Returns the reason why a time of each test is refused.
+fn time_mistake(text: &str) -> Option<String> {
+    match units::time_us(text) {
+        _ if text.is_empty() => None,
+        Err(why) => Some(format!("Time of each test: {why}.")),
+        Ok(us) if us > TEST_TIME_US_MAX => {
+            let most = TEST_TIME_US_MAX / 1_000_000;
+            Some(format!("Time of each test: at most {most}s here; the command has no limit."))
+        }
+        Ok(_) => None,
     }
-    None
 }
 
 pub(crate) async fn start(State(app): State<Arc<App>>, form: Form) -> Response {

@@ -4,6 +4,7 @@ use super::facts::object;
 use crate::access::sessions::Session;
 use crate::app::App;
 use crate::frame::{Frame, html};
+use crate::past;
 use crate::words::{path_segment, size};
 use askama::Template;
 use axum::extract::{Path, State};
@@ -34,6 +35,7 @@ struct Health {
     name: String,
     trouble: String,
     health: String,
+    past: String,
 }
 
 fn drive(value: &Value) -> Drive {
@@ -77,12 +79,17 @@ pub(crate) async fn health(
     Path(name): Path<String>,
 ) -> Response {
     let asked = app.program.json(&["drive", "health", "--json", "--", &name]).await;
-    let (health, trouble) = match asked {
-        Ok(value) => (object(&value), verdict(&value)),
-        Err(failure) => (String::new(), format!("{failure}.")),
+    let (value, trouble) = match asked {
+        Ok(value) => {
+            let trouble = verdict(&value);
+            (value, trouble)
+        }
+        Err(failure) => (Value::Null, format!("{failure}.")),
     };
+    let past = past::of_drives(&app, &name, &value).await;
+    let health = if value.is_null() { String::new() } else { object(&value) };
     let frame = Frame::new(format!("Drive {name}"), "drive", &session);
-    html(StatusCode::OK, &Health { frame, name, trouble, health })
+    html(StatusCode::OK, &Health { frame, name, trouble, health, past })
 }
 
 /// Returns a sentence about a drive that reports its own failure; empty: it does not.

@@ -35,7 +35,7 @@ pub(crate) async fn page(State(app): State<Arc<App>>, headers: HeaderMap) -> Res
 }
 
 pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Response {
-    let fields = match Fields::read(request).await {
+    let fields = match Fields::read(&app, request).await {
         Ok(fields) => fields,
         Err(refusal) => return refusal,
     };

@@ -1,6 +1,7 @@
 //! The pages, rendered from templates.
 
 pub(crate) mod bench;
+pub(crate) mod csv;
 pub(crate) mod drive;
 mod facts;
 pub(crate) mod login;

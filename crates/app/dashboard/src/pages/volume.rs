@@ -5,7 +5,8 @@ use crate::access::sessions::Session;
 use crate::actions::BEFORE;
 use crate::app::App;
 use crate::charts;
-use crate::frame::{Frame, html, part, refused};
+use crate::frame::{Frame, html, part};
+use crate::past;
 use crate::words::{
     NONE, bytes_rate, path_segment, percent, percent_of, rate, size, span, time, time_or_none,
 };
@@ -30,6 +31,7 @@ struct Page {
     path: String,
     backing: String,
     live: String,
+    past: String,
     settings: Vec<Field>,
     /// Why there are no settings; empty: there are.
     no_settings: String,
@@ -301,27 +303,58 @@ pub(crate) async fn page(
     Path(name): Path<String>,
 ) -> Response {
     let snapshot = app.fleet.snapshot();
-    let Some(volume) = snapshot.find(&name) else {
-        let why = "No daemon of this user serves a volume of this name.";
-        return refused(StatusCode::NOT_FOUND, why);
-    };
+    let path = path_segment(&name);
+    let Some(volume) = snapshot.find(&name) else { return absent(&app, &session, name).await };
+    let past = past::of_volume(&app, &name, &path);
     let (mut settings, mut no_settings) = (Vec::new(), String::new());
     match volume.presence {
         _ if volume.row.memory_bytes == 0 => {
             no_settings = "The volume has no cache, and no settings.".to_owned();
         }
-        Presence::Answering => match show(volume).await {
-            Ok(shown) => settings = fields(&shown),
-            Err(why) => no_settings = format!("The settings cannot be read: {why}."),
-        },
+        Presence::Answering => {}
         _ => no_settings = "The settings cannot be read: no daemon answers.".to_owned(),
     }
-    let path = path_segment(&name);
+    let shown = async {
+        match no_settings.is_empty() {
+            true => Some(show(volume).await),
+            false => None,
+        }
+    };
+    let (past, shown) = tokio::join!(past, shown);
+    match shown {
+        Some(Ok(shown)) => settings = fields(&shown),
+        Some(Err(why)) => no_settings = format!("The settings cannot be read: {why}."),
+        None => {}
+    }
     let frame = Frame::new(format!("Volume {name}"), "overview", &session)
         .with_events(format!("/events/volume/{path}"));
     let has_map = volume.presence == Presence::Answering;
     let (backing, live) = (volume.row.backing.clone(), live(&app, &name));
-    let page =
-        Page { frame, name, path, backing, live, settings, no_settings, before: BEFORE, has_map };
+    let page = Page {
+        frame,
+        name,
+        path,
+        backing,
+        live,
+        past,
+        settings,
+        no_settings,
+        before: BEFORE,
+        has_map,
+    };
     html(StatusCode::OK, &page)
+}
+
+#[derive(Template)]
+#[template(path = "absent.html")]
+struct Absent {
+    frame: Frame,
+    past: String,
+}
+
+/// Returns the page of a volume that no daemon has served since the dashboard began: its past.
+async fn absent(app: &App, session: &Session, name: String) -> Response {
+    let past = past::of_volume(app, &name, &path_segment(&name)).await;
+    let frame = Frame::new(format!("Volume {name}"), "overview", session);
+    html(StatusCode::NOT_FOUND, &Absent { frame, past })
 }

@@ -10,12 +10,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Maximum size of a form.
 const BODY_BYTES_MAX: usize = 16 << 10;
-/// Longest time in which a form must arrive.
-const BODY_TIME: Duration = Duration::from_secs(10);
 /// The field of a form with its CSRF token.
 const CSRF: &str = "csrf";
 
@@ -69,8 +66,9 @@ pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
     /// Reads the body of a request.
-    pub(crate) async fn read(request: Request) -> Result<Fields, Response> {
-        let read = tokio::time::timeout(BODY_TIME, to_bytes(request.into_body(), BODY_BYTES_MAX));
+    pub(crate) async fn read(app: &App, request: Request) -> Result<Fields, Response> {
+        let time = app.limits.form_time;
+        let read = tokio::time::timeout(time, to_bytes(request.into_body(), BODY_BYTES_MAX));
         let bytes = match read.await {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(_)) => {
@@ -108,7 +106,7 @@ impl FromRequest<Arc<App>> for Form {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
         let session = Session::from_request_parts(&mut parts, app).await?;
-        let fields = Fields::read(Request::from_parts(parts, body)).await?;
+        let fields = Fields::read(app, Request::from_parts(parts, body)).await?;
         if fields.has_token(&session.csrf) {
             return Ok(Form { session, fields });
         }

@@ -5,6 +5,7 @@ use advice::load::SizeGain;
 use report::axis::Axis;
 use report::page::{Page, facts, section};
 use report::plot::{Curve, Names, Plot, Style, escaped};
+use report::table::plain_table;
 use std::fmt::Write;
 
 const STYLE: &str = "\
@@ -24,10 +25,10 @@ pub(super) fn page(shown: &Shown) -> String {
         _ = writeln!(parts, "<pre>{}</pre>", escaped(recommendation));
     }
     parts.push_str(&curve(shown).unwrap_or_default());
-    parts.push_str(&section("Memory", &table(&text::size_rows(shown))));
+    parts.push_str(&section("Memory", &table("Memory", &text::size_rows(shown))));
     let processes = text::process_rows(shown);
     if !processes.is_empty() {
-        parts.push_str(&section("Processes", &table(&processes)));
+        parts.push_str(&section("Processes", &table("Processes", &processes)));
     }
     parts.push_str(&section("Observed", &facts(&text::facts(shown))));
     let unseen: String =
@@ -61,7 +62,7 @@ fn curve(shown: &Shown) -> Option<String> {
     let curve = |name, ratio: fn(&SizeGain) -> Option<f64>| {
         let point = |gain: &SizeGain| Some((gain.memory_bytes as f64, 100.0 * ratio(gain)?));
         let points: Vec<_> = sizes.iter().filter_map(point).collect();
-        let curve = Curve { name, points, is_bound: false, colour: None };
+        let curve = Curve::new(name, points);
         (!curve.points.is_empty()).then_some(curve)
     };
     let mut curves = Vec::new();
@@ -89,15 +90,6 @@ fn curve(shown: &Shown) -> Option<String> {
 }
 
 /// Returns a table whose first row has the heads; nothing if there are no other rows.
-fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
-    if rows.len() < 2 {
-        return String::new();
-    }
-    let mut table = String::from("<div class=\"wide\"><table>\n");
-    for (number, row) in rows.iter().enumerate() {
-        let tag = if number == 0 { "th" } else { "td" };
-        let cells = row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)));
-        _ = writeln!(table, "<tr>{}</tr>", cells.collect::<String>());
-    }
-    table + "</table></div>\n"
+fn table<const COLUMNS: usize>(name: &str, rows: &[[String; COLUMNS]]) -> String {
+    if rows.len() < 2 { String::new() } else { plain_table(name, rows) }
 }

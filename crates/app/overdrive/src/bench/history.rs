@@ -1,6 +1,6 @@
 //! Results are stored, and `overdrive bench history` shows them.
 
-use crate::columns::{self, Cell, Column as ListColumn, Style};
+use crate::columns::{self, Cell, Column as ListColumn, Selected, Style};
 use crate::terminal;
 use ::report::circumstances;
 use ::report::terminal::{Column, Fit, Line, Look, Span, Table, Text};
@@ -55,16 +55,8 @@ pub(super) struct Options {
     #[command(flatten)]
     style: Style,
 
-    /// Print these columns.
-    #[arg(
-        long,
-        short,
-        value_enum,
-        value_delimiter = ',',
-        value_name = "LIST",
-        default_value = <Heading as ListColumn<Run>>::DEFAULT
-    )]
-    output: Vec<Heading>,
+    #[command(flatten)]
+    output: Selected<Run, Heading>,
 }
 
 /// RESULT is the result in a sentence. TEST, VALUE and UNIT are those of a result's first figure.
@@ -217,11 +209,14 @@ fn listed(runs: &[Run], options: &Options) -> Result<ExitCode, Failure> {
     if options.style.json {
         let as_json = |run: &Run| {
             let first = &run.result["rows"][0];
+            let figure = |row: &Value| json!({ "test": row["test"], "value": row["value"], "unit": row["unit"] });
+            let rows = run.result["rows"].as_array().into_iter().flatten();
             json!({
                 "run": run.id, "at": run.at, "suite": run.result["suite"], "target": run.result["target"],
                 "cached": run.result["cached"], "complete": run.result["complete"],
                 "state": run.result["state"], "preparation": run.result["preparation"],
                 "test": first["test"], "value": first["value"], "unit": first["unit"],
+                "headline": headline(&run.result), "figures": rows.map(figure).collect::<Value>(),
                 "command": run.command, "machine": run.machine,
             })
         };
@@ -235,7 +230,7 @@ fn listed(runs: &[Run], options: &Options) -> Result<ExitCode, Failure> {
             false => daemon::tell!("overdrive: there are no such results"),
         }
     }
-    columns::print(runs, &options.output, &options.style)?;
+    columns::print(runs, &options.output.columns, &options.style)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,10 +2,10 @@
 
 use super::new_config::NewConfig;
 use super::{need_root, supervise};
-use crate::serve::{self, Options, ServeOptions, name_of};
+use crate::serve::{self, Options, Recording, ServeOptions, name_of};
 use daemon::config::{Config, ConfigVolume, DIRECTORY};
 use daemon::console::Severity;
-use daemon::{MetricsAddress, Route, TlsPlan, units};
+use daemon::{MetricsAddress, Route, units};
 use ring::Polling;
 use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
@@ -76,6 +76,9 @@ pub(super) struct Volume {
     #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT")]
     metrics: Option<String>,
 
+    #[command(flatten)]
+    recording: Recording,
+
     /// Threads that serve the volume, as for 'overdrive serve'.
     #[arg(long, value_name = "N", value_parser = daemon::parse_threads)]
     threads: Option<usize>,
@@ -127,8 +130,9 @@ impl Volume {
         let (threads, poll) = (self.threads, self.poll);
         let (metrics, volumes) = (self.metrics()?, vec![volume]);
         let log_level = self.log_level;
-        let tls = TlsPlan::default();
-        Ok(Config { nbd: None, tls, fuse: None, metrics, threads, poll, log_level, volumes })
+        let mut config = Config { metrics, threads, poll, log_level, volumes, ..Config::default() };
+        self.recording.apply(&mut config);
+        Ok(config)
     }
 
     /// Starts this command line in the background with `--foreground`, and waits until the volume

@@ -151,7 +151,7 @@ mod tests {
     use block::Size;
     use daemon::config::ConfigVolume;
     use daemon::units::{self, WaitTime};
-    use daemon::{MetricsAddress, Route, TlsPlan};
+    use daemon::{MetricsAddress, Route};
 
     /// Returns a configuration whose values all differ from the defaults.
     fn full() -> Config {
@@ -174,16 +174,17 @@ mod tests {
         let (threads, poll) = (Some(3), units::polling("5ms").ok());
         let metrics = MetricsAddress::parse("127.0.0.1:9469", false).ok();
         let log_level = Some(daemon::console::Severity::Debug);
-        let tls = TlsPlan::default();
+        let history = "/srv/samples.sqlite3".parse().ok();
+        let drive_samples = "90s".parse().ok();
         Config {
-            nbd: None,
-            tls,
-            fuse: None,
             metrics,
+            history,
+            drive_samples,
             threads,
             poll,
             log_level,
             volumes: vec![volume],
+            ..Config::default()
         }
     }
 

@@ -1,17 +1,19 @@
 //! `overdrive drive history`: samples of a drive's health over time.
 
-use crate::columns::{self, Cell, Column, Style};
+use crate::columns::{self, Cell, Column, Selected, Style};
 use crate::samples::{self, broken, past, range, utc};
 use clap::ValueEnum;
 use history::{DriveFigures, DriveIdentity, DriveSample, Samples};
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Show a drive's wear, written data, errors and temperature over time.
 ///
-/// Each 'overdrive drive health' records a sample: at most one an hour for two weeks, then one a
-/// day for ten years. Without DEVICE it lists the recorded drives. Examples:
+/// Each 'overdrive drive health' records a sample, and each daemon of root those of the drives
+/// below its volumes: at most one an hour for two weeks, then one a day for ten years. Without
+/// DEVICE it lists the recorded drives. Examples:
 ///   overdrive drive history
 ///   overdrive drive history sda --last 90d
 ///   overdrive drive history sda --csv > sda.csv
@@ -23,21 +25,16 @@ pub(super) struct Options {
     /// Show the past of this length [default: all]
     #[arg(long, value_name = "TIME", value_parser = past, requires = "device")]
     last: Option<i64>,
+    /// Read this file instead of the usual one.
+    #[arg(long, value_name = "PATH")]
+    history: Option<PathBuf>,
     /// Print all figures as CSV.
     #[arg(long, conflicts_with = "json", requires = "device")]
     csv: bool,
     #[command(flatten)]
     style: Style,
-    /// Print these columns of a drive's samples.
-    #[arg(
-        long,
-        short,
-        value_enum,
-        value_delimiter = ',',
-        value_name = "LIST",
-        default_value = <Heading as Column<DriveSample>>::DEFAULT
-    )]
-    output: Vec<Heading>,
+    #[command(flatten)]
+    output: Selected<DriveSample, Heading>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -140,7 +137,7 @@ impl Column<Recorded> for DriveHeading {
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let samples = samples::open()?;
+    let samples = samples::open(options.history.as_deref())?;
     let Some(device) = &options.device else { return list(samples.as_ref(), options) };
     let found = samples.as_ref().map(|samples| find(samples, device)).transpose()?.flatten();
     let (Some(samples), Some(drive)) = (&samples, found) else {
@@ -166,7 +163,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         };
         samples::print_csv(&names, rows.iter().map(row));
     } else {
-        columns::print(&rows, &options.output, &options.style)?;
+        columns::print(&rows, &options.output.columns, &options.style)?;
     }
     Ok(ExitCode::SUCCESS)
 }

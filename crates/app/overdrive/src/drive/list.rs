@@ -1,6 +1,6 @@
 //! `overdrive drive list`: the machine's block devices.
 
-use crate::columns::{self, Cell, Column, Style};
+use crate::columns::{self, Cell, Column, Selected, Style};
 use clap::ValueEnum;
 use daemon::control::lower_drives;
 use host::disks::{Device, Roots, devices};
@@ -15,16 +15,8 @@ pub(super) struct Options {
     all: bool,
     #[command(flatten)]
     style: Style,
-    /// Print these columns.
-    #[arg(
-        long,
-        short,
-        value_enum,
-        value_delimiter = ',',
-        value_name = "LIST",
-        default_value = <Heading as Column<Device>>::DEFAULT
-    )]
-    output: Vec<Heading>,
+    #[command(flatten)]
+    output: Selected<Device, Heading>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -111,6 +103,6 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if found.is_empty() {
         daemon::tell!("overdrive: there are no visible block devices here, as in most containers");
     }
-    columns::print(&found, &options.output, &options.style)?;
+    columns::print(&found, &options.output.columns, &options.style)?;
     Ok(ExitCode::SUCCESS)
 }

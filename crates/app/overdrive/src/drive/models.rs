@@ -1,7 +1,7 @@
 //! `overdrive drive models`: every preset in a list, one with its numbers, or a user's file.
 
 use super::{age, show};
-use crate::columns::{self, Cell, Column, Style};
+use crate::columns::{self, Cell, Column, Selected, Style};
 use crate::terminal;
 use clap::ValueEnum;
 use drives::{Derived, Kind, Model};
@@ -27,16 +27,8 @@ pub(super) struct Options {
     age: bool,
     #[command(flatten)]
     style: Style,
-    /// Print these columns of the list.
-    #[arg(
-        long,
-        short,
-        value_enum,
-        value_delimiter = ',',
-        value_name = "LIST",
-        default_value = <Heading as Column<Model>>::DEFAULT
-    )]
-    output: Vec<Heading>,
+    #[command(flatten)]
+    output: Selected<Model, Heading>,
 }
 
 /// Rates are those of the specification, in MB/s and 4 KiB requests per second; OP is the flash
@@ -153,7 +145,7 @@ fn list(options: &Options) -> Result<ExitCode, Failure> {
         let models: Vec<Value> = models.iter().map(show::summary).collect();
         daemon::say!("{}", json!({ "schema": "overdrive.drive.models/1", "models": models }));
     } else {
-        columns::print(&models, &options.output, &options.style)?;
+        columns::print(&models, &options.output.columns, &options.style)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -9,9 +9,10 @@ use std::path::Path;
 #[cfg(feature = "history")]
 pub(super) fn of(device: &Path, report: &Report, records: bool) -> Vec<Past> {
     use crate::samples::now_s;
-    let (drive, sample) = (identity(device, report), sample(now_s(), report));
+    let drive = daemon::drive_identity(device, report);
+    let sample = daemon::drive_sample(now_s(), report);
     let found = daemon::history_file().map_or(Ok(Vec::new()), |file| {
-        let records = records && daemon::is_history_on();
+        let records = records && daemon::history_to_record(None).is_some();
         recorded(&file, &drive, records.then_some(&sample))
     });
     let mut past = found.unwrap_or_else(|error| {
@@ -60,34 +61,6 @@ fn recorded(
         found => found?,
     };
     Ok(samples.iter().map(past_of).collect())
-}
-
-#[cfg(feature = "history")]
-fn identity(device: &Path, report: &Report) -> history::DriveIdentity {
-    let node = device.canonicalize().unwrap_or_else(|_| device.to_owned());
-    history::DriveIdentity {
-        model: report.model.clone(),
-        serial: report.serial.clone(),
-        device: node.display().to_string(),
-    }
-}
-
-#[cfg(feature = "history")]
-fn sample(at_s: i64, report: &Report) -> history::DriveSample {
-    let number = |number: Option<u64>| number.map(|number| number.min(i64::MAX as u64) as i64);
-    let figures = history::DriveFigures {
-        passed: report.passed.map(i64::from),
-        host_written_bytes: number(report.host_written_bytes),
-        host_read_bytes: number(report.host_read_bytes),
-        nand_written_bytes: number(report.nand_written_bytes),
-        worn_percent: number(report.worn_percent),
-        spare_percent: number(report.spare_percent),
-        temperature_c: report.temperature_c,
-        power_on_hours: number(report.power_on_hours),
-        media_errors: number(report.media_errors),
-        reallocated: number(report.reallocated),
-    };
-    history::DriveSample { at_s, figures }
 }
 
 #[cfg(feature = "history")]

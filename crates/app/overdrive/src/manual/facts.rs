@@ -218,9 +218,15 @@ const VARIABLES: [(&[&str], Fact<&str>); 12] = [
     ),
     (
         &STARTING,
-        ("OVERDRIVE_HISTORY", "If it is 'off', no samples of volumes and drives are recorded."),
+        (
+            "OVERDRIVE_HISTORY",
+            "File of the samples of volumes and drives, or 'off': none are recorded.",
+        ),
     ),
-    (&RECORDING, ("OVERDRIVE_HISTORY", "If it is 'off', no samples of drives are recorded.")),
+    (
+        &RECORDING,
+        ("OVERDRIVE_HISTORY", "File of the samples of drives, or 'off': none are recorded."),
+    ),
     (&MEASURING, ("XDG_DATA_HOME", "Directory of the results of earlier runs.")),
     (&REVIEWING, ("XDG_DATA_HOME", "Directory of the results of interrupted reviews.")),
     (&SHOWING, ("NO_COLOR", "If it is set and not empty, the output has no colours.")),

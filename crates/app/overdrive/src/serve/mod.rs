@@ -1,8 +1,10 @@
 //! `overdrive serve`: volumes over NBD, as files and as block devices.
 
 mod options;
+mod recording;
 
 pub(crate) use options::Options;
+pub(crate) use recording::Recording;
 
 use crate::again;
 use crate::progress::Bytes;
@@ -95,6 +97,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT")]
     metrics: Option<String>,
 
+    #[command(flatten)]
+    recording: Recording,
+
     /// Threads that serve clients, each with its own ring: by default one per two processors, at
     /// most 8.
     #[arg(long, value_name = "N", value_parser = daemon::parse_threads)]
@@ -147,16 +152,7 @@ impl Arguments {
         };
         let volume = ConfigVolume { nbd, ..ConfigVolume::new(&name, backing) };
         let fuse = self.fuse.clone();
-        Ok(Config {
-            nbd: None,
-            tls,
-            fuse,
-            metrics: None,
-            threads: None,
-            poll: None,
-            log_level: None,
-            volumes: vec![volume],
-        })
+        Ok(Config { tls, fuse, volumes: vec![volume], ..Config::default() })
     }
 
     /// Returns the volumes to serve, with the options of the command line applied.
@@ -169,6 +165,7 @@ impl Arguments {
         if let Some(text) = &self.metrics {
             config.metrics = Some(MetricsAddress::parse(text, self.insecure_tcp)?);
         }
+        self.recording.apply(&mut config);
         Ok(config)
     }
 
@@ -184,7 +181,7 @@ impl Arguments {
             (LOG_LEVEL, self.log_level.is_some()),
         ];
         let given = given.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key);
-        given.chain(self.options.replaced()).collect()
+        given.chain(self.recording.replaced()).chain(self.options.replaced()).collect()
     }
 
     /// Returns the config in the file.
@@ -435,6 +432,8 @@ pub(crate) fn serve(mut config: Config, options: ServeOptions) -> Result<ExitCod
         run,
         runtime: daemon::runtime_directory(),
         state: daemon::state_directory(),
+        history: daemon::history_to_record(config.history.as_ref()),
+        drive_samples: config.drive_samples.unwrap_or_default(),
         metrics: config.metrics,
         threads,
         poll,
@@ -546,7 +545,18 @@ mod tests {
         others.retain(|long| !of_volumes.contains(long));
         others.sort();
         let (obeyed, refused) = (
-            ["config", "json", "log-level", "metrics", "poll", "quiet", "run", "threads"],
+            [
+                "config",
+                "drive-samples",
+                "history",
+                "json",
+                "log-level",
+                "metrics",
+                "poll",
+                "quiet",
+                "run",
+                "threads",
+            ],
             ["fuse", "insecure-tcp", "name", "nbd", "tls", "tls-certificates", "tls-verify-peer"],
         );
         let mut known = [&obeyed[..], &refused].concat();

@@ -5,6 +5,7 @@ use block::Size;
 use report::axis::Axis;
 use report::page::Page;
 use report::plot::{Curve, Names, Plot, Style, escaped};
+use report::table::{plain_table, scrolled};
 use report::words::{figure, grouped};
 use simulator::{BLOCK_BYTES, DEFAULT, Outcome, Plan, Run, TRUSTED_SLOTS, What, json};
 use std::fmt::Write;
@@ -55,7 +56,7 @@ fn plot(plan: &Plan, outcome: &Outcome) -> Option<String> {
         let mut points: Vec<(f64, f64)> = runs.iter().map(point).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         points.dedup();
-        Curve { name: choice.name, points, is_bound: choice.what == What::Optimum, colour: None }
+        Curve { is_bound: choice.what == What::Optimum, ..Curve::new(choice.name, points) }
     });
     let curves: Vec<Curve<'_>> = curves.collect();
     if curves.first().is_none_or(|curve| curve.points.len() < 2) {
@@ -105,7 +106,8 @@ fn bytes(run: &Run) -> f64 {
 
 /// Writes the table of the terminal, with the lowest ratio of each size in bold.
 fn ratios(page: &mut String, plan: &Plan, outcome: &Outcome) {
-    page.push_str("<h2>Miss ratios</h2>\n<div class=\"wide\"><table>\n");
+    page.push_str("<h2>Miss ratios</h2>\n");
+    let mut html = "<table>\n".to_owned();
     let (rows, sizes) = (table::rows(plan, outcome), plan.memories.len());
     // Sizes that were given in bytes are in the next column.
     let skipped = usize::from(rows.iter().skip(1).all(|row| row[0].is_empty()));
@@ -120,17 +122,17 @@ fn ratios(page: &mut String, plan: &Plan, outcome: &Outcome) {
                 all().min().filter(|least| all().max() > Some(*least))
             }
         };
-        page.push_str("<tr>");
+        html.push_str("<tr>");
         for (column, cell) in row.iter().enumerate().skip(skipped) {
             let policy = column.checked_sub(before).filter(past);
             let is_least = least.is_some() && policy.map(of_row) == least;
             let tag = if number == 0 { "th" } else { "td" };
             let class = if is_least { " class=\"least\"" } else { "" };
-            _ = write!(page, "<{tag}{class}>{}</{tag}>", escaped(cell));
+            _ = write!(html, "<{tag}{class}>{}</{tag}>", escaped(cell));
         }
-        page.push_str("</tr>\n");
+        html.push_str("</tr>\n");
     }
-    page.push_str("</table></div>\n");
+    page.push_str(&scrolled("Miss ratios", &(html + "</table>")));
     tiered(page, plan, outcome);
     hinted(page, plan, outcome);
     if let Some(warning) = table::mistrust(outcome) {
@@ -143,7 +145,7 @@ fn tiered(page: &mut String, plan: &Plan, outcome: &Outcome) {
     let Some(sentence) = table::gain(plan, outcome) else { return };
     _ = writeln!(page, "<h2>With compression</h2>\n<p>{}</p>", escaped(&sentence));
     if let Some(rows) = table::tiered_rows(plan, outcome) {
-        write_rows(page, &rows);
+        page.push_str(&plain_table("With compression", &rows));
     }
 }
 
@@ -151,22 +153,11 @@ fn tiered(page: &mut String, plan: &Plan, outcome: &Outcome) {
 fn hinted(page: &mut String, plan: &Plan, outcome: &Outcome) {
     let Some(rows) = table::hinted_rows(plan, outcome) else { return };
     page.push_str("<h2>With a map of the files</h2>\n");
-    write_rows(page, &rows);
+    page.push_str(&plain_table("With a map of the files", &rows));
     if let Some(rows) = table::class_rows(outcome) {
         page.push_str("<p>Share of the accesses to each class that miss:</p>\n");
-        write_rows(page, &rows);
+        page.push_str(&plain_table("Misses by class", &rows));
     }
-}
-
-/// Writes a table, whose first row has its heads.
-fn write_rows(page: &mut String, rows: &[Vec<String>]) {
-    page.push_str("<div class=\"wide\"><table>\n");
-    for (number, row) in rows.iter().enumerate() {
-        let tag = if number == 0 { "th" } else { "td" };
-        let cells = row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)));
-        _ = writeln!(page, "<tr>{}</tr>", cells.collect::<String>());
-    }
-    page.push_str("</table></div>\n");
 }
 
 fn trace(page: &mut String, plan: &Plan, outcome: &Outcome) {

@@ -4,8 +4,8 @@ use super::info_text;
 use report::axis::Axis;
 use report::page::{Page, facts, section};
 use report::plot::{Curve, Names, Plot, Style, escaped};
+use report::table::plain_table;
 use report::words::grouped;
-use std::fmt::Write;
 use std::path::Path;
 use traces::{Info, REUSE_BYTES};
 
@@ -17,7 +17,9 @@ pub(super) fn page(path: &Path, info: &Info) -> String {
     let partial = if info.is_complete { "" } else { "; not complete" };
     let mut parts = reuse_plot(info);
     parts += &section("Figures", &facts(&info_text::facts(path, info)));
-    let tables = info_text::tables(info).iter().map(|rows| table(rows)).collect::<String>();
+    // The heading of the first column says what a table has.
+    let table = |rows: &Vec<Vec<String>>| plain_table(&format!("By {}", rows[0][0]), rows);
+    let tables = info_text::tables(info).iter().map(table).collect::<String>();
     parts += &section("Distributions", &tables);
     parts += &method();
     let page = Page {
@@ -73,17 +75,6 @@ fn reuse_plot(info: &Info) -> String {
         levels: Vec::new(),
     };
     plot.figure()
-}
-
-/// Returns a table, whose first row has its heads.
-fn table(rows: &[Vec<String>]) -> String {
-    let mut html = "<div class=\"wide\"><table>\n".to_owned();
-    for (number, row) in rows.iter().enumerate() {
-        let tag = if number == 0 { "th" } else { "td" };
-        let cells = row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)));
-        _ = writeln!(html, "<tr>{}</tr>", cells.collect::<String>());
-    }
-    html + "</table></div>\n"
 }
 
 fn method() -> String {

@@ -1,12 +1,13 @@
 //! `overdrive volume history`: samples of a volume over time.
 
-use crate::columns::{self, Cell, Column, Style};
+use crate::columns::{self, Cell, Column, Selected, Style};
 use crate::samples::{self, broken, past, range, utc};
 use clap::ValueEnum;
 use daemon::units::nanoseconds;
 use history::{Figures, Samples, Span, VolumeSample};
 use serde_json::{Value, json};
 use stack::{Exit, Failure};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Show a volume's requests, hits, written data and latencies over time.
@@ -28,21 +29,16 @@ pub(super) struct Options {
     /// Show a line for each span of this length: 1s to 59s for the last hour, otherwise minutes.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = past)]
     every: i64,
+    /// Read this file instead of the usual one.
+    #[arg(long, value_name = "PATH")]
+    history: Option<PathBuf>,
     /// Print all figures as CSV.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
     #[command(flatten)]
     style: Style,
-    /// Print these columns.
-    #[arg(
-        long,
-        short,
-        value_enum,
-        value_delimiter = ',',
-        value_name = "LIST",
-        default_value = <Heading as Column<VolumeSample>>::DEFAULT
-    )]
-    output: Vec<Heading>,
+    #[command(flatten)]
+    output: Selected<VolumeSample, Heading>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -128,7 +124,7 @@ impl Column<VolumeSample> for Heading {
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let samples = samples::open()?;
+    let samples = samples::open(options.history.as_deref())?;
     let Some(samples) = samples else {
         let message = "no volume has been recorded yet; a daemon does so after ten seconds";
         return Err(Failure::new(Exit::Negative, message));
@@ -157,7 +153,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         if rows.is_empty() {
             daemon::tell!("overdrive: {name}: nothing was recorded in this time");
         }
-        columns::print(&rows, &options.output, &options.style)?;
+        columns::print(&rows, &options.output.columns, &options.style)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,7 @@
 
 use super::clear_target::silent_holder;
 use super::{absent, mount_points, roll};
-use crate::columns::{self, Cell, Style};
+use crate::columns::{self, Cell, Selected, Style};
 use clap::ValueEnum;
 use daemon::WaitingVolume;
 use daemon::control::Silent;
@@ -17,16 +17,8 @@ use std::process::ExitCode;
 pub(crate) struct Options {
     #[command(flatten)]
     style: Style,
-    /// Print these columns.
-    #[arg(
-        long,
-        short,
-        value_enum,
-        value_delimiter = ',',
-        value_name = "LIST",
-        default_value = <Column as columns::Column<Row>>::DEFAULT
-    )]
-    output: Vec<Column>,
+    #[command(flatten)]
+    output: Selected<Row, Column>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -267,7 +259,7 @@ fn gather(control: Option<&PathBuf>) -> Result<Gathered, Failure> {
 
 pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCode, Failure> {
     if !options.style.json {
-        columns::check_selected(&options.output)?;
+        columns::check_selected(&options.output.columns)?;
     }
     if control.is_none() {
         daemon::sweep(&daemon::runtime_directory());
@@ -279,7 +271,7 @@ pub(super) fn run(control: Option<&PathBuf>, options: &Options) -> Result<ExitCo
         let all = serde_json::json!({ "schema": "overdrive.volumes/1", "volumes": volumes });
         daemon::say!("{all}");
     } else {
-        columns::print(&rows, &options.output, &options.style)?;
+        columns::print(&rows, &options.output.columns, &options.style)?;
         waiting.iter().for_each(|one| daemon::tell!("overdrive: {}", absent::explain(one)));
     }
     failures.iter().for_each(|failure| daemon::tell!("overdrive: {failure}"));

@@ -67,6 +67,40 @@ fn health_is_read_by_commands_and_recorded() {
     assert_eq!(controller["serial"], SERIAL);
 }
 
+/// The daemon is confined by then, and cannot query the drive itself.
+#[test]
+#[ignore = "needs the NVMe drive of a guest"]
+fn a_daemon_samples_the_drive_below_its_volume() {
+    check_guest();
+    let file = "/run/test/samples-of-a-daemon.sqlite3";
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_overdrive"));
+    serve.args(["serve", DRIVE, "--memory", "1M", "--no-holder", "--history", file]);
+    let read = format!(
+        "for i in $(seq 100); do [ -e {file} ] && break; sleep 0.1; done; sleep 0.3; \
+         cat /proc/[0-9]*/comm | grep -c od-drives"
+    );
+    serve.args(["--drive-samples", "1s", "--run", &read]).stdin(Stdio::null());
+    serve.env("XDG_RUNTIME_DIR", "/run/test").env("XDG_STATE_HOME", "/run/test");
+    let output = serve.output().expect("the command runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "1", "one process: {said}");
+    let history = object(&drive(&["history", SERIAL, "--history", file, "--json"]));
+    assert_eq!(history["device"], DRIVE);
+    assert_eq!(history["samples"][0]["temperature_c"], 50, "{history}");
+    // It ends with its daemon.
+    let is_left = || {
+        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut names = all.filter_map(|it| fs::read_to_string(it.path().join("comm")).ok());
+        names.any(|name| name.trim() == "od-drives")
+    };
+    let begun = std::time::SystemTime::now();
+    while is_left() {
+        assert!(begun.elapsed().is_ok_and(|elapsed| elapsed.as_secs() < 10), "it stays");
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 #[ignore = "needs the NVMe drive of a guest"]
 fn a_drive_is_erased_by_a_format() {

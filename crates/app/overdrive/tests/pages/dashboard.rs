@@ -159,17 +159,80 @@ fn image(home: &Path) {
     assert!(made.expect("mkfs.ext4 runs").success());
 }
 
+/// Records two weeks of the volume `db`, and 100 days of a drive.
+fn record(home: &Path) {
+    use history::{DriveFigures, DriveIdentity, DriveSample, Figures, Samples, VolumeSample};
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now_s = now.expect("after 1970").as_secs().cast_signed();
+    let mut samples = Samples::open(&home.join("overdrive/samples.sqlite3")).expect("room");
+    let minutes = (now_s - 14 * 86_400..now_s - 3600).step_by(600);
+    let seconds = now_s - 3600..now_s;
+    let sample = |at_s: i64| {
+        // A day of rest, and noon is busier than midnight.
+        let busy = 200 + (at_s / 60 % 1440).unsigned_abs() / 10 * 10;
+        let reads = if at_s / 86_400 % 7 == 3 { 0 } else { busy };
+        let figures = Figures {
+            reads,
+            read_hits: reads * 9 / 10,
+            changes: reads / 4,
+            written_bytes: reads << 12,
+            written_back_bytes: reads << 11,
+            saved_bytes: reads << 11,
+            time_saved_ns: reads * 100_000,
+            miss_p99_ns: 2_000_000 + reads * 1000,
+            flush_p99_ns: 9_000_000,
+            dirty_bytes: reads << 14,
+            dirty_age_ns: reads * 1_000_000,
+            held_bytes: 1 << 20,
+            ..Figures::default()
+        };
+        VolumeSample { volume: "db".to_owned(), at_s, figures }
+    };
+    let all: Vec<VolumeSample> = minutes.chain(seconds).map(sample).collect();
+    samples.record_volumes(&all).expect("room");
+    let drive = DriveIdentity {
+        model: "A drive".to_owned(),
+        serial: "S123".to_owned(),
+        device: "/dev/null".to_owned(),
+    };
+    for day in 0..100 {
+        let figures = DriveFigures {
+            worn_percent: Some(20 + day / 10),
+            host_written_bytes: Some((200 + day) * 100_000_000_000),
+            nand_written_bytes: Some((250 + day) * 130_000_000_000),
+            temperature_c: Some(30 + day % 9),
+            ..DriveFigures::default()
+        };
+        let sample = DriveSample { at_s: now_s - (100 - day) * 86_400, figures };
+        samples.record_drive(&drive, &sample).expect("room");
+    }
+    let script = r#"#!/bin/sh
+echo '{ "smartctl": { "exit_status": 0 }, "model_name": "A drive", "serial_number": "S123",
+  "smart_status": { "passed": true }, "temperature": { "current": 33 },
+  "nvme_smart_health_information_log": { "percentage_used": 30, "data_units_written": 58600000,
+  "available_spare": 100 } }'
+"#;
+    let tools = home.join("tools");
+    std::fs::create_dir(&tools).expect("room");
+    std::fs::write(tools.join("smartctl"), script).expect("room");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(tools.join("smartctl"), mode).expect("its own file");
+}
+
 #[test]
 #[ignore = "needs a browser; 'cargo xtask pages' installs one and runs this, and so does 'cargo xtask nightly'"]
 fn the_dashboard_is_read_and_used() {
     let home = tempfile::tempdir().expect("a directory");
     let home = home.path();
     image(home);
+    record(home);
     let file = ["disk.img", "--name", "db", "--memory", "32M", "--files", "auto"];
     let db = serve(home, &file);
     let _drive = serve(home, &[DRIVE, "--name", "ssd", "--memory", "8M"]);
     let _plain = serve(home, &["ram:16M", "--name", "plain", "--memory", "0"]);
     let mut command = overdrive(home);
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{path}", home.join("tools").display()));
     let (_dashboard, url) = start(command.args(["dashboard", "--listen", "127.0.0.1:0"]));
     let url = url.trim_end_matches('/').to_owned();
     let port = url.rsplit(':').next().expect("a port").to_owned();
@@ -211,6 +274,7 @@ fn the_dashboard_is_read_and_used() {
     read("db");
     visit.wait_for("Classes of files");
     visit.look("volume");
+    use_history(&mut visit);
     use_volume(&mut visit);
     use_drives(&mut visit);
     use_bench(&mut visit);
@@ -243,6 +307,22 @@ fn log_in(visit: &mut Visit, token: &str) {
     visit.browser.wait("document.activeElement.id === 'token'");
     visit.browser.call("Input.insertText", json!({ "text": token }));
     visit.browser.press_to_follow("Enter", 13);
+}
+
+/// The tables and files of a volume's history.
+fn use_history(visit: &mut Visit) {
+    visit.go("/volume/db");
+    visit.wait_for("Hit ratio: latest 90.0 %, from 90.0 % to 90.0 %.");
+    let summary = "[...document.querySelectorAll('summary')].find(it => \
+        it.innerText === 'Table of the last two weeks')";
+    visit.browser.value(&format!("{summary}.focus()"));
+    visit.browser.press("Enter", 13);
+    visit.browser.wait(&format!("{summary}.parentElement.open"));
+    visit.look("history");
+    let lines = "fetch(document.querySelector('a[href$=\"fortnight.csv\"]').href)\
+        .then(answer => answer.text()).then(text => text.split('\\r\\n').length)";
+    let lines = visit.browser.value(lines).as_u64().expect("a number");
+    assert!(lines > 1000, "{lines} lines of CSV");
 }
 
 /// The map, the actions and the settings of a volume.
@@ -286,6 +366,10 @@ fn use_drives(visit: &mut Visit) {
     visit.browser.follow("document.querySelector('a[href=\"/drive/ssd\"]')");
     visit.wait_for("write amplification");
     visit.look("drive");
+    visit.go("/drive/null");
+    visit.wait_for("Temperature: latest 33 C, from 30 C to 38 C.");
+    visit.wait_for("Forecast from ");
+    visit.look("drive-history");
     visit.go("/drive/db");
     visit.wait_for("Drive db");
     assert!(visit.browser.value("document.querySelector('.verdict')?.innerText").is_string());
@@ -307,6 +391,7 @@ fn use_bench(visit: &mut Visit) {
     run(visit);
     run(visit);
     visit.wait_for("Compared with result 1 of");
+    visit.wait_for("Compared with earlier results");
     visit.look("bench-result");
     visit.browser.follow("document.querySelector('a[href=\"/bench/comparison\"]')");
     visit.look_at_saved("bench-comparison");

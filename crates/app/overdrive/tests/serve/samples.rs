@@ -43,6 +43,66 @@ fn samples_are_recorded_over_a_restart_and_shown_without_a_daemon() {
         .refused(1, &["web: was not recorded; recorded volumes: db"]);
 }
 
+const READS_OF_ALL: &str = r#"
+import nbd, sys, time
+all = [nbd.NBD() for uri in sys.argv[1:]]
+for h, uri in zip(all, sys.argv[1:]): h.connect_uri(uri)
+for i in range(120):
+    for h in all: h.pread(4096, i % 8 * 4096)
+    time.sleep(0.1)
+"#;
+
+/// Daemons with a file that is chosen, none, a damaged one, and one of a later program.
+#[test]
+fn the_file_is_chosen_and_one_that_cannot_be_used_disturbs_no_client() {
+    if !have_libnbd() {
+        return;
+    }
+    let places = ["chosen", "off", "damaged", "later"].map(|name| (name, place()));
+    let servers = places.each_ref().map(|(name, place)| {
+        let directory = place.path().join("history");
+        let file = directory.join("samples.sqlite3");
+        std::fs::create_dir(&directory).expect("room");
+        match *name {
+            "damaged" => std::fs::write(&file, "no database".repeat(999)).expect("room"),
+            "later" => {
+                // SQLite's header has the version at 60, and the program's mark at 68.
+                drop(history::Samples::open(&file).expect("room"));
+                let mut bytes = std::fs::read(&file).expect("just written");
+                bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
+                std::fs::write(&file, bytes).expect("room");
+            }
+            _ => {}
+        }
+        let value = if *name == "off" { "off".to_owned() } else { file.display().to_string() };
+        let image = image(place, 16);
+        let options = ["--memory", "8M", "--name", name, "--history", &value];
+        (Server::start_in(&Home::new(), &image, &options), file)
+    });
+    let uris = servers.each_ref().map(|(server, _)| server.uri.as_str());
+    python(READS_OF_ALL, &uris).well();
+    let [chosen, off, damaged, later] = servers;
+    let has_samples = |file: &std::path::Path| {
+        let samples = history::Samples::open(file).expect("a history");
+        !samples.volume_names().expect("read").is_empty()
+    };
+    for (server, file) in [&chosen, &damaged] {
+        wait_until("ten seconds are recorded", || has_samples(file));
+        assert!(!server.stderr().contains("not recorded"), "{}", server.stderr());
+    }
+    let file = chosen.1.display().to_string();
+    let shown = off.0.volume(&["history", "chosen", "--history", &file, "--json"]);
+    assert!(shown.well().stdout.contains("\"reads\":"));
+    damaged.0.says("samples.sqlite3: was damaged; it is");
+    later.0.says("is of a later program (layout 99); use that one");
+    assert!(!off.1.exists(), "nothing is recorded");
+    for (server, _) in [chosen, off, damaged, later] {
+        let state = server.home.state().join("overdrive/samples.sqlite3");
+        server.end().well();
+        assert!(!state.exists(), "the usual file is not used");
+    }
+}
+
 #[test]
 fn a_full_disk_or_a_file_in_the_way_does_not_disturb_clients() {
     if !have_libnbd() {

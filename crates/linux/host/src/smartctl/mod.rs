@@ -111,6 +111,22 @@ pub fn ask(smartctl: &Path, device: &Path) -> Result<Report, Nothing> {
     ask_within(smartctl, device, TIME_MAX)
 }
 
+/// Words of smartctl's message about a drive that sleeps: ATA, and SCSI.
+const ASLEEP: [&str; 2] = ["STANDBY", "NOT READY"];
+
+/// As [`ask`], but does not wake a drive that sleeps: None.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_awake(smartctl: &Path, device: &Path) -> Result<Option<Report>, Nothing> {
+    match ask_with(smartctl, &["-n", "standby"], device, TIME_MAX) {
+        Err(Nothing::Closed(words)) if ASLEEP.iter().any(|asleep| words.contains(asleep)) => {
+            Ok(None)
+        }
+        answer => answer.map(Some),
+    }
+}
+
 /// Runs the program `smartctl` on a device, for at most this time, and reads its output. A USB
 /// bridge that smartctl does not recognise is queried again by the standard way to pass on ATA
 /// commands.
@@ -118,9 +134,19 @@ pub fn ask(smartctl: &Path, device: &Path) -> Result<Report, Nothing> {
 /// # Errors
 /// The program failed, or its output contains no health data.
 pub fn ask_within(smartctl: &Path, device: &Path, max_time: Duration) -> Result<Report, Nothing> {
+    ask_with(smartctl, &[], device, max_time)
+}
+
+fn ask_with(
+    smartctl: &Path,
+    options: &[&str],
+    device: &Path,
+    max_time: Duration,
+) -> Result<Report, Nothing> {
     let begun_ns = crate::now_ns();
-    let query = |options: &[&str], max_time| {
-        let output = output(smartctl, options, device, OUTPUT_MAX_BYTES, max_time)?;
+    let query = |more: &[&str], max_time| {
+        let options = [options, more].concat();
+        let output = output(smartctl, &options, device, OUTPUT_MAX_BYTES, max_time)?;
         let value = serde_json::from_slice(&output);
         report(&value.map_err(|error: serde_json::Error| Nothing::Garbled(error.to_string()))?)
     };

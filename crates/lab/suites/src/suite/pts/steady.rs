@@ -102,12 +102,8 @@ pub(super) fn plot(series: &Series) -> Option<String> {
             ("110 % of it", true, found.average + half, found.average + half),
             ("90 % of it", true, found.average - half, found.average - half),
         ] {
-            curves.push(Curve {
-                name,
-                points: vec![(first, from), (last, to)],
-                is_bound,
-                colour: None,
-            });
+            let points = vec![(first, from), (last, to)];
+            curves.push(Curve { is_bound, ..Curve::new(name, points) });
         }
     }
     let all: Vec<f64> = curves.iter().flat_map(|curve| &curve.points).map(|it| it.1).collect();
