@@ -136,13 +136,7 @@ struct Screen {
 
 impl Screen {
     fn start(home: &Path, arguments: &[&str]) -> Screen {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
-            .expect("a terminal");
-        grantpt(&ours).and_then(|()| unlockpt(&ours)).expect("ours");
-        let name = ptsname(&ours, Vec::new()).expect("a name").into_string().expect("plain");
-        let mut options = OpenOptions::new();
-        let theirs = options.read(true).write(true).open(name).expect("a terminal");
-        set_size(&ours, 100);
+        let (ours, theirs) = terminal();
         let before = tcgetattr(&theirs).expect("a terminal");
         let end = || Stdio::from(theirs.try_clone().expect("a descriptor"));
         // As the leader of a session it gets the signal of a new size.
@@ -196,6 +190,17 @@ impl Screen {
         assert_eq!(after.output_modes, self.before.output_modes);
         status
     }
+}
+
+/// Opens a pseudo terminal: both of its ends.
+fn terminal() -> (OwnedFd, File) {
+    let ours =
+        openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+    grantpt(&ours).and_then(|()| unlockpt(&ours)).expect("ours");
+    let name = ptsname(&ours, Vec::new()).expect("a name").into_string().expect("plain");
+    let theirs = OpenOptions::new().read(true).write(true).open(name).expect("a terminal");
+    set_size(&ours, 100);
+    (ours, theirs)
 }
 
 fn set_size(terminal: &OwnedFd, columns: u16) {
@@ -285,6 +290,28 @@ fn ctrl_c_and_signals_restore_the_terminal_too() {
     let top = children.split_whitespace().next().map_or(pid, |top| top.parse().expect("a number"));
     kill_process(Pid::from_raw(top.cast_signed()).expect("a process"), Signal::TERM).expect("ours");
     screen.end();
+}
+
+/// Without a shell that would pass on the signal, and without a reader that keeps the terminal.
+#[test]
+fn a_terminal_that_was_closed_ends_it() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (ours, theirs) = terminal();
+    let mut command = command(home.path(), OVERDRIVE, &["top"]);
+    let end = || Stdio::from(theirs.try_clone().expect("a descriptor"));
+    let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("it starts");
+    // The command has copies of its own.
+    drop((command, theirs));
+    let (mut shown, mut reader) = (Vec::new(), File::from(ours));
+    // Spaces are not written.
+    while !String::from_utf8_lossy(&shown).contains("daemon") {
+        let mut bytes = [0; 4096];
+        let count = reader.read(&mut bytes).expect("it shows something");
+        shown.extend(&bytes[..count]);
+    }
+    drop(reader);
+    let status = child.wait().expect("it ends");
+    assert!(status.success(), "{status}");
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod view;
 use crate::dashboard::source;
 use live::Fleet;
 use ratatui::crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use stack::{Exit, Failure};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -42,7 +44,7 @@ pub(crate) struct Arguments {
 }
 
 /// Longest time without a look at keys and signals.
-const TURN: Duration = Duration::from_millis(200);
+const TURN: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// Longest wait for the first answers.
 const FIRST: Duration = Duration::from_secs(2);
 
@@ -60,12 +62,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let mut terminal = ratatui::try_init().map_err(broken)?;
     let shown = show(&mut terminal, &fleet, &signals);
-    ratatui::try_restore().map_err(broken)?;
-    // A terminal that was closed ends the view.
-    shown.or_else(|error| match error.raw_os_error() {
-        Some(_) => Ok(()),
-        None => Err(broken(error)),
-    })?;
+    let restored = ratatui::try_restore();
+    // A terminal that was closed ends the view, and cannot be restored.
+    if let Err(error) = shown.and(restored) {
+        // Its drop prints that the cursor stays hidden, which ends in a panic.
+        std::mem::forget(terminal);
+        if error.raw_os_error().is_none() {
+            return Err(broken(error));
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -87,7 +92,10 @@ fn show(
         }
         // Ages of silent daemons grow without a change.
         is_old = true;
-        if !event::poll(TURN)? {
+        if !wait(signals)? {
+            return Ok(());
+        }
+        if !event::poll(Duration::ZERO)? {
             continue;
         }
         match event::read()? {
@@ -96,4 +104,17 @@ fn show(
         }
     }
     Ok(())
+}
+
+/// Waits for a key, a signal or the next turn. Returns whether the terminal is still there:
+/// crossterm would read the end of a closed one for ever.
+fn wait(signals: &host::File) -> io::Result<bool> {
+    let stdin = io::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+    match poll(&mut polled, Some(&TURN)) {
+        Ok(_) => Ok(!polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)),
+        // The signal of a new size.
+        Err(Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
 }
