@@ -16,11 +16,12 @@ while True:
     del taken
 "#;
 
-/// Arguments: URI, round. Makes 9 MiB dirty: less than the quarter at which writeback starts.
+/// Arguments: URI, round. Makes 8 MiB dirty: less than the quarter at which writeback starts, in
+/// pieces that are too short to be written while the device is idle.
 const FILL: &str = r#"
 import nbd, sys
 h = nbd.NBD(); h.connect_uri(sys.argv[1])
-for n in range(144): h.pwrite(bytes([n, int(sys.argv[2]) % 256]) * 32768, n * 262144)
+for n in range(144): h.pwrite(bytes([n, int(sys.argv[2]) % 256]) * 30720, n * 262144)
 "#;
 
 struct Hog(Child);
