@@ -32,11 +32,12 @@ fn a_backing_that_never_flushes_fails_the_flush_and_keeps_the_data_readable() {
         return;
     }
     let options = held(&["--faults", "flush=1", "--retry-time", "300ms"]);
+    // In order, they would be written and flushed before the client sends its flush.
     let program = r#"
-for n in range(64): h.pwrite(A, n * 4096)
+for n in range(64): h.pwrite(A, n * 8192)
 assert error_of(h.flush) == "EIO", "a flush that failed was answered well"
 assert error_of(h.flush) == "EIO", "and the next one"
-for n in range(64): assert h.pread(4096, n * 4096) == A
+for n in range(64): assert h.pread(4096, n * 8192) == A
 assert error_of(h.pwrite, B, 0) == "EIO", "new writes are refused"
 assert error_of(h.pwrite, B, 1 << 20) == "EIO"
 assert error_of(h.zero, 4096, 0) == "EIO"
