@@ -141,6 +141,11 @@ mod tests {
     const NOW_S: i64 = 1_764_000_000;
     const DEVICE: &str = "/dev/null";
 
+    /// The second without requests has passed.
+    fn waited() -> bool {
+        true
+    }
+
     /// A program in the place of smartctl that prints this, and writes its arguments to a file.
     fn query(home: &Path, answer: &str) -> Query {
         let program = home.join("smartctl");
@@ -160,7 +165,7 @@ mod tests {
     fn a_drive_is_sampled_once_in_a_period() {
         let home = tempfile::tempdir().expect("room");
         let query = query(home.path(), ANSWER);
-        let sample = |now_s| query.sample(Path::new(DEVICE), now_s, || true);
+        let sample = |now_s| query.sample(Path::new(DEVICE), now_s, waited);
         assert_eq!(sample(NOW_S), Outcome::Recorded(None));
         // Another daemon above the same drive.
         assert_eq!(sample(NOW_S + 60), Outcome::Later);
@@ -183,7 +188,7 @@ mod tests {
         let answer = r#"{ "smartctl": { "exit_status": 2, "messages": [
             { "string": "Device is in STANDBY mode, exit(2)", "severity": "information" }] } }"#;
         let query = query(home.path(), answer);
-        assert_eq!(query.sample(Path::new(DEVICE), NOW_S, || true), Outcome::Later);
+        assert_eq!(query.sample(Path::new(DEVICE), NOW_S, waited), Outcome::Later);
         assert!(!query.file.exists());
     }
 
@@ -191,9 +196,9 @@ mod tests {
     fn a_drive_without_health_is_not_asked_again() {
         let home = tempfile::tempdir().expect("room");
         let query = query(home.path(), r#"{ "smartctl": { "exit_status": 4 } }"#);
-        assert_eq!(query.sample(Path::new(DEVICE), NOW_S, || true), Outcome::Never);
+        assert_eq!(query.sample(Path::new(DEVICE), NOW_S, waited), Outcome::Never);
         let without = Query { smartctl: None, ..query };
-        assert_eq!(without.sample(Path::new(DEVICE), NOW_S, || true), Outcome::Never);
+        assert_eq!(without.sample(Path::new(DEVICE), NOW_S, waited), Outcome::Never);
     }
 
     #[test]
@@ -202,7 +207,7 @@ mod tests {
         let query = query(home.path(), ANSWER);
         std::fs::write(&query.file, "no database, but long enough to be taken for one".repeat(99))
             .expect("room");
-        let sample = || query.sample(Path::new(DEVICE), NOW_S, || true);
+        let sample = || query.sample(Path::new(DEVICE), NOW_S, waited);
         let Outcome::Recorded(Some(note)) = sample() else { panic!("not renewed") };
         assert!(note.contains("was damaged"), "{note}");
         std::fs::remove_file(&query.file).expect("there");
