@@ -182,7 +182,7 @@ impl Shard {
             closing: List::EMPTY,
             written: List::EMPTY,
             early: Early::NONE,
-            ready: ReadyRuns::new(),
+            ready: ReadyRuns::new(geometry.run_blocks),
             ahead: Ahead::new(slots),
             tier,
             compression_due: Arc::default(),

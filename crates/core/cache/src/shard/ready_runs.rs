@@ -8,8 +8,10 @@
 //!
 //! The blocks are written early, as in `early_writeback.rs`, and under the same conditions.
 
-/// Minimum length of a run, in blocks.
-pub(super) const RUN_BLOCKS: u32 = 16;
+/// Minimum length of a run, in blocks, where runs may be that long.
+const RUN_BLOCKS: u32 = 16;
+/// Minimum length where they may not. A block alone is no sequence.
+const RUN_BLOCKS_MIN: u32 = 2;
 /// Sequences that a shard follows at a time.
 const FOLLOWED: usize = 4;
 /// Maximum number of runs that wait; the next ones are found behind these.
@@ -32,6 +34,8 @@ struct Sequence {
 /// The ready runs of a shard, as hints: their blocks may have changed since.
 #[derive(Debug)]
 pub(super) struct ReadyRuns {
+    /// Minimum length of a run, in blocks.
+    run_blocks: u32,
     followed: [Sequence; FOLLOWED],
     /// The sequence that is replaced next.
     oldest: usize,
@@ -44,9 +48,10 @@ pub(super) struct ReadyRuns {
 }
 
 impl ReadyRuns {
-    /// Makes an empty list.
-    pub(super) fn new() -> ReadyRuns {
+    /// Makes an empty list. `run_blocks_max`: blocks in the largest writeback run.
+    pub(super) fn new(run_blocks_max: u32) -> ReadyRuns {
         ReadyRuns {
+            run_blocks: RUN_BLOCKS.min(run_blocks_max).max(RUN_BLOCKS_MIN),
             followed: [Sequence { end: u64::MAX, length: 0 }; FOLLOWED],
             oldest: 0,
             first: [0; READY],
@@ -55,6 +60,11 @@ impl ReadyRuns {
             absorbed: 0,
             rewritten: 0,
         }
+    }
+
+    /// Returns the minimum length of a run, in blocks.
+    pub(super) fn run_blocks(&self) -> u32 {
+        self.run_blocks
     }
 
     /// Whether no run is ready.
@@ -79,7 +89,7 @@ impl ReadyRuns {
         let sequence = &mut self.followed[at];
         sequence.end = first + u64::from(blocks);
         sequence.length += blocks;
-        if sequence.length < RUN_BLOCKS {
+        if sequence.length < self.run_blocks {
             return None;
         }
         let run = sequence.end - u64::from(sequence.length);
@@ -134,7 +144,7 @@ mod tests {
 
     #[test]
     fn blocks_in_order_make_runs_and_others_do_not() {
-        let mut runs = ReadyRuns::new();
+        let mut runs = ReadyRuns::new(256);
         let singles = (100..148).filter_map(|block| runs.note_absorbed(block, 1));
         assert_eq!(singles.collect::<Vec<u64>>(), [100, 116, 132]);
         assert_eq!(runs.note_absorbed(1000, 32), Some(1000), "a long write is a run");
@@ -149,8 +159,18 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_no_longer_than_writeback_makes_them_and_never_one_block() {
+        for (run_blocks_max, expected) in [(1, 2), (2, 2), (4, 4), (16, 16), (256, 16)] {
+            let mut runs = ReadyRuns::new(run_blocks_max);
+            let first = (0..64).find(|&block| runs.note_absorbed(block, 1).is_some());
+            assert_eq!(first, Some(u64::from(expected) - 1), "{run_blocks_max}");
+            assert_eq!(runs.run_blocks(), expected);
+        }
+    }
+
+    #[test]
     fn no_run_is_ready_while_blocks_are_rewritten() {
-        let mut runs = ReadyRuns::new();
+        let mut runs = ReadyRuns::new(256);
         assert_eq!(runs.note_absorbed(0, 64), Some(0));
         (0..8).for_each(|_| runs.note_rewritten());
         assert_eq!(runs.note_absorbed(64, 16), None, "8 of 80");
@@ -163,7 +183,7 @@ mod tests {
 
     #[test]
     fn runs_are_taken_in_their_order_and_a_bounded_number_waits() {
-        let mut runs = ReadyRuns::new();
+        let mut runs = ReadyRuns::new(256);
         (0..20).for_each(|run| runs.push(run));
         assert_eq!(runs.pop(), Some(0));
         runs.push_next(100);

@@ -8,7 +8,6 @@ use crate::blocks::stretches;
 use crate::dirty::gauges::{Gauges, Stage};
 use crate::planted::{Bug, planted};
 use crate::shard::ZeroRun;
-use crate::shard::ready_runs::RUN_BLOCKS;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use block::{Buf, Extent, Pieces};
@@ -192,7 +191,7 @@ impl Shard {
                 self.note_map_write(first, run.blocks());
                 // The sequence may go on.
                 let next = first + u64::from(run.blocks());
-                let last = next + u64::from(RUN_BLOCKS) - 1;
+                let last = next + u64::from(self.ready.run_blocks()) - 1;
                 let goes_on = [next, last].iter().all(|at| self.waiting(*at, true).is_some());
                 if goes_on && self.ready.is_written_once() {
                     self.ready.push_next(next);

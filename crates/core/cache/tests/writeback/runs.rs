@@ -77,7 +77,8 @@ fn below_the_plan(seed: u64, late: std::ops::Range<u64>) -> (u64, u64) {
         assert_eq!(scene.ask(write(block, false)), Ok(()));
     }
     scene.pass_ns(MS);
-    for block in late {
+    // In descending order, which is no ready run.
+    for block in late.rev() {
         // The last of them wait for writeback.
         scene.begin(write(block, false));
         scene.pass_ns(1000);
