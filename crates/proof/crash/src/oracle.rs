@@ -591,15 +591,15 @@ pub(crate) fn note_lost(versions: &mut [Version]) {
 }
 
 /// Marks the versions of one sector that the server has lost with this operation, if a report has
-/// excused it: its own, and those that it may have overtaken, as in [`note_lost`].
+/// excused it: its own, and those that it may have overtaken, as in [`note_lost`]. A change that was
+/// in progress at the report may have overtaken a later one that the report does not excuse.
 pub(crate) fn note_excused_lost(versions: &mut [Version], operation: Operation) {
-    let is_excused = |version: &Version| version.excused && !version.durable;
-    let own = versions.iter().filter(|version| is_excused(version) && version.shows(operation));
+    let is_own = |version: &Version| version.excused && version.shows(operation);
+    let own = versions.iter().filter(|version| !version.durable && is_own(version));
     let Some(last) = own.max_by_key(|version| version.sent).copied() else { return };
-    let own_or_overtaken =
-        |version: &&mut Version| version.shows(operation) || !version.replaces(&last);
-    let excused = versions.iter_mut().filter(|version| is_excused(version));
-    excused.filter(own_or_overtaken).for_each(|version| version.lost = true);
+    let own_or_overtaken = |version: &Version| is_own(version) || !version.replaces(&last);
+    let lost = versions.iter_mut().filter(|version| !version.durable);
+    lost.filter(|version| own_or_overtaken(version)).for_each(|version| version.lost = true);
 }
 
 /// Releases later epochs from lost versions of a process that has ended: "write-throughs that were

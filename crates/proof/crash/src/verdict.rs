@@ -402,6 +402,21 @@ mod tests {
     }
 
     #[test]
+    fn a_change_in_progress_at_a_report_may_have_overtaken_one_that_came_after_the_report() {
+        let in_progress = Version {
+            effective: NEVER,
+            settled: 50,
+            excused: true,
+            ..write_through_version(20)
+        };
+        let beside = Version { answered: 45, effective: 45, ..buffered_version(40) };
+        let later = Version { answered: 65, effective: 65, ..buffered_version(60) };
+        let mut versions = [in_progress, beside, later];
+        note_excused_lost(&mut versions, 20);
+        assert_eq!(versions.map(|version| version.lost), [true, true, false]);
+    }
+
+    #[test]
     fn older_contents_that_a_read_shows_after_a_loss_do_not_hide_it() {
         let mut oracle = Oracle::new(1, 1);
         oracle.sectors[0].push(Version { seen: 20, ..write_through_version(10) });
