@@ -164,9 +164,13 @@ impl Warmth {
         }
     }
 
+    /// Saves the lists after each interval in which enough has changed. After an interval without
+    /// accesses, the next wait wakes no lane; the one after that does, so that the last accesses
+    /// before a pause are saved as well.
     async fn save_periodically(&self) {
         let lane = self.lane();
         let mut began_ns = lane.now();
+        let (mut is_idle, mut accesses) = (false, self.block_accesses());
         loop {
             let seen = self.changed.seen();
             if self.has_ended.get() {
@@ -174,14 +178,24 @@ impl Warmth {
             }
             let due_ns = began_ns.saturating_add(self.cache.shared().settings().warm_save_ns);
             if lane.now() < due_ns {
-                either(self.changed.after(seen), lane.sleep_deferrable_until(due_ns)).await;
+                let changed = self.changed.after(seen);
+                match is_idle {
+                    true => either(changed, lane.sleep_deferrable_until(due_ns)).await,
+                    false => either(changed, lane.sleep_until(due_ns)).await,
+                };
                 continue;
             }
             if self.has_changed(CHANGED_ONE_IN) {
                 self.save().await;
             }
+            let before = std::mem::replace(&mut accesses, self.block_accesses());
+            is_idle = !is_idle && accesses == before;
             began_ns = lane.now();
         }
+    }
+
+    fn block_accesses(&self) -> u64 {
+        self.cache.shared().counters(self.lane().now()).block_accesses
     }
 
     /// Whether accesses to one block in `one_in` of the cached ones were counted since the last
@@ -231,7 +245,7 @@ impl Warmth {
 
     /// Replaces the list. Returns the reason why it could not be saved.
     async fn save_list(&self) -> Option<String> {
-        let accesses = self.cache.shared().counters(self.lane().now()).block_accesses;
+        let accesses = self.block_accesses();
         let entries = self.cache.hot_blocks().await;
         let (lists, of) = (self.lists.clone(), self.description());
         let why = reason(blocking(move || lists.save(&of, entries)).await);
