@@ -18,6 +18,7 @@ mod engine;
 mod far;
 mod fio;
 mod guard;
+mod health;
 mod idle;
 mod lab;
 mod latencies;
@@ -102,6 +103,8 @@ enum Figure {
     /// The dashboard with twenty volumes and two weeks of history: sizes and times of its pages;
     /// the daemon's processor time for statistics each second.
     Dashboard(dashboard::Arguments),
+    /// The time of `overdrive drive health` beyond the drive's own answer
+    Health(health::Arguments),
     /// Hits through the server compared with nbdkit: processor time at fixed loads, one at a time,
     /// peak.
     Server(server::Arguments),
@@ -185,6 +188,7 @@ fn main() -> anyhow::Result<()> {
         Figure::Misses(arguments) => misses::run(&arguments),
         Figure::Scrape(arguments) => scrape::run(&arguments),
         Figure::Dashboard(arguments) => dashboard::run(&arguments),
+        Figure::Health(arguments) => health::run(&arguments),
         Figure::Guard(arguments) => guard::run(&arguments),
         Figure::Server(arguments) => server::run(&arguments),
         Figure::Idle(arguments) => idle::run(&arguments),
