@@ -3,6 +3,7 @@
 use crate::line::{Change, Line, own_columns, position};
 use crate::review::{PAGE_CACHE, RAPID_COLUMN, Review};
 use report::words::figure;
+use std::collections::BTreeSet;
 
 /// The rules, as they are printed.
 pub const RULES: [&str; 6] = [
@@ -29,6 +30,8 @@ pub const RULES: [&str; 6] = [
 const HELPS: f64 = 1.1;
 /// Ratio of the longest writes up to which they are acceptable.
 const LONGEST: f64 = 1.1;
+/// Speed above which a slower test is counted as one that hardly is.
+const HARDLY_SLOWER: f64 = 0.99;
 
 /// The verdict on a review.
 #[derive(Clone, PartialEq, Debug)]
@@ -95,6 +98,14 @@ fn gain(review: &Review, lines: &[Line], own: &[usize], is_slower: bool) -> Stri
     )
 }
 
+/// Returns the number of slower tests, and of those among them that hardly are.
+fn count_slower(slower: &[(usize, usize, f64)]) -> (usize, usize) {
+    let number = |cells: &mut dyn Iterator<Item = usize>| cells.collect::<BTreeSet<_>>().len();
+    let clearly = slower.iter().filter(|(.., ratio)| *ratio <= HARDLY_SLOWER);
+    let all = number(&mut slower.iter().map(|(at, ..)| *at));
+    (all, all - number(&mut clearly.map(|(at, ..)| *at)))
+}
+
 fn loss(
     review: &Review,
     lines: &[Line],
@@ -105,15 +116,17 @@ fn loss(
     let own = own_columns(review);
     let is_compared = |line: &&Line| own.iter().any(|column| line.cells[*column].ratio.is_some());
     let compared = lines.iter().filter(is_compared).count();
-    let mut tests: Vec<usize> = slower.iter().map(|(at, ..)| *at).collect();
-    tests.sort_unstable();
-    tests.dedup();
+    let (tests, hardly) = count_slower(slower);
+    let hardly = match hardly {
+        0 => String::new(),
+        hardly => format!(" ({hardly} of them by less than 1 %)"),
+    };
     let slow = match slower.first() {
         None => "No test is slower by more than its noise".to_owned(),
         Some((at, column, ratio)) => format!(
-            "{} of {compared} tests are slower by more than their noise, at worst {ratio:.2} times \
-             the speed ({}, {})",
-            tests.len(),
+            "{} of {compared} tests are slower by more than their noise{hardly}, at worst {ratio:.2} \
+             times the speed ({}, {})",
+            tests,
             lines[*at].name(),
             review.columns[*column].name
         ),
@@ -199,6 +212,15 @@ mod tests {
              3."
         );
         assert_eq!(verdict.slower.len(), 1);
+    }
+
+    #[test]
+    fn a_test_that_is_clearly_slower_in_one_column_is_not_hardly_slower() {
+        assert_eq!(
+            count_slower(&[(7, 1, 0.5), (3, 1, 0.98), (3, 2, 0.995), (4, 2, 0.999)]),
+            (3, 1)
+        );
+        assert_eq!(count_slower(&[]), (0, 0));
     }
 
     #[test]
