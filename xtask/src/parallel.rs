@@ -3,10 +3,11 @@
 //!
 //! Cargo builds the programs and names them; this file starts them as cargo does, in the directory
 //! of their package. The output of a program is printed when the program ends, in one piece. Cargo
-//! itself runs the tests of the documentation, at the end.
+//! itself runs the tests of the documentation at the end, if there are any.
 
-use crate::cargo;
 use crate::clock::{self, Cost};
+use crate::tested::{self, PRODUCT};
+use crate::{cargo, doctests};
 use anyhow::Context;
 use clap::Args;
 use std::collections::VecDeque;
@@ -33,9 +34,17 @@ pub(crate) struct Options {
     /// Number of programs at a time.
     #[arg(long, value_name = "N", default_value_t = 3)]
     jobs: u32,
-    /// Arguments of `cargo test`, then `--` and arguments of every test program.
+    /// Arguments of `cargo test`, then `--` and arguments of every test program. Without arguments
+    /// of `cargo test`: all crates that use the engine as in the product.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<String>,
+}
+
+/// How each program is run.
+struct Harness<'a> {
+    arguments: &'a [String],
+    /// Whether the product was built with the tests.
+    has_product: bool,
 }
 
 /// A program of tests.
@@ -58,38 +67,26 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut parts = options.arguments.splitn(2, |argument| argument == "--");
     let selection = parts.next().unwrap_or_default();
     let harness = parts.next().unwrap_or_default();
-    let Some(programs) = build(selection)? else { return Ok(ExitCode::FAILURE) };
-    let has_library = programs.iter().any(|program| program.is_library);
+    let mut selection: Vec<&str> = selection.iter().map(String::as_str).collect();
+    if selection.is_empty() {
+        selection = tested::SELECTION.to_vec();
+    }
+    let Some(messages) = tested::build(&selection)? else { return Ok(ExitCode::FAILURE) };
+    let programs: VecDeque<Program> = messages.lines().filter_map(program_of).collect();
+    let has_product = tested::find(&messages, PRODUCT, false).is_some();
+    let libraries = programs.iter().filter(|program| program.is_library);
+    let libraries: Vec<PathBuf> = libraries.map(|library| library.directory.clone()).collect();
     let (alone, others) = in_order(programs);
-    let mut failed = run_all(others, options.jobs, harness)?;
-    failed.extend(run_all(alone, 1, harness)?);
-    if has_library && !documentation(selection)? {
+    let harness = Harness { arguments: harness, has_product };
+    let mut failed = run_all(others, options.jobs, &harness)?;
+    failed.extend(run_all(alone, 1, &harness)?);
+    if doctests::are_in(&libraries)? && !doctests::run(&selection)? {
         failed.push("--doc".to_owned());
     }
     for program in &failed {
         println!("Failed: {program}");
     }
     Ok(ExitCode::from(u8::from(!failed.is_empty())))
-}
-
-/// Runs the tests of the documentation. Returns whether they passed.
-fn documentation(selection: &[String]) -> anyhow::Result<bool> {
-    let mut cargo = cargo::cargo();
-    cargo.args(["test", "--doc", "--no-fail-fast"]).args(selection);
-    let status = cargo.current_dir(cargo::root()).status().context("cannot start cargo")?;
-    Ok(status.success())
-}
-
-/// Builds the programs. Returns none if that fails; cargo has printed why.
-fn build(selection: &[String]) -> anyhow::Result<Option<VecDeque<Program>>> {
-    let mut cargo = cargo::cargo();
-    cargo.args(["test", "--no-run", "--message-format", "json-render-diagnostics"]);
-    // Without examples, which have no tests; the lints check that they compile.
-    cargo.arg("--tests");
-    cargo.args(selection).current_dir(cargo::root()).stderr(Stdio::inherit());
-    let built = cargo.output().context("cannot start cargo")?;
-    let messages = String::from_utf8_lossy(&built.stdout);
-    Ok(built.status.success().then(|| messages.lines().filter_map(program_of).collect()))
 }
 
 /// Returns the program of tests that this message of cargo names.
@@ -119,7 +116,7 @@ fn in_order(programs: VecDeque<Program>) -> (VecDeque<Program>, VecDeque<Program
 fn run_all(
     programs: VecDeque<Program>,
     jobs: u32,
-    harness: &[String],
+    harness: &Harness,
 ) -> anyhow::Result<Vec<String>> {
     let left = Mutex::new(programs);
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -158,9 +155,12 @@ impl Program {
     }
 
     /// Runs the program to its end.
-    fn run(&self, harness: &[String]) -> anyhow::Result<Ended> {
+    fn run(&self, harness: &Harness) -> anyhow::Result<Ended> {
         let mut command = Command::new(&self.path);
-        command.args(harness).current_dir(&self.directory);
+        command.args(harness.arguments).current_dir(&self.directory);
+        if harness.has_product {
+            command.env(tested::BUILT, "1");
+        }
         command.env("CARGO", cargo::cargo().get_program());
         command.env("CARGO_MANIFEST_DIR", &self.directory);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -259,11 +259,14 @@ mod tests {
                 directory: "/".into(),
                 path: path.into(),
             };
-            program.run(&["-c".to_owned(), argument.to_owned()])
+            let arguments = ["-c".to_owned(), argument.to_owned()];
+            program.run(&Harness { arguments: &arguments, has_product: true })
         };
-        let ended = run("sh", "pwd; echo no >&2; exit 3").expect("it starts");
+        let script = "pwd; echo $OVERDRIVE_TEST_BUILT; echo no >&2; exit 3";
+        let ended = run("sh", script).expect("it starts");
         assert_eq!(ended.status.code(), Some(3));
-        assert_eq!((ended.output.as_slice(), ended.errors.as_slice()), (&b"/\n"[..], &b"no\n"[..]));
+        let expected = (&b"/\n1\n"[..], &b"no\n"[..]);
+        assert_eq!((ended.output.as_slice(), ended.errors.as_slice()), expected);
         assert!(run("/nowhere/program", "").is_err());
     }
 }
