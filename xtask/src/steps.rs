@@ -21,7 +21,9 @@ impl Step {
 /// The crates with the laboratory's feature are tested with it, separately from the others: those
 /// use the engine as in the product, and so does the `overdrive` that their tests start. Most tests
 /// of the daemon wait for processes, so four of them run at a time, also on two processors, and
-/// three programs. Examples are built by the lints only. The steps after those tests use the
+/// three programs. Examples are built by the lints only. The second lints also select two packages
+/// that change nothing in the command, but have the crates below it checked with the features of
+/// the first lints, which are then not checked again. The steps after those tests use the
 /// programs that they have built (`--as-tested`). The kills do so too: an optimized program takes
 /// eight minutes of a processor to build, and then answers a third more requests and is killed as
 /// often.
@@ -30,7 +32,8 @@ pub(crate) const CHANGE: [Step; 10] = [
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
     Step {
         what: "the lints of the command without what may be left out",
-        arguments: "clippy --package overdrive --no-default-features -- -D warnings",
+        arguments: "clippy --package overdrive --package xtask --package overdrive-python \
+                    --no-default-features -- -D warnings",
     },
     Step {
         what: "the house rules",
@@ -79,10 +82,14 @@ pub(crate) const BESIDE: [Step; 5] = [
 
 /// Steps for each night: too long for each change. The parameters change each day, and stay the
 /// same all day.
-pub(crate) const NIGHT: [Step; 22] = [
+pub(crate) const NIGHT: [Step; 23] = [
     Step {
         what: "the lints of the explorer, which is empty without its feature",
         arguments: "clippy --package explore --features explore --all-targets -- -D warnings",
+    },
+    Step {
+        what: "the lints of the command alone, without what may be left out",
+        arguments: "clippy --package overdrive --no-default-features -- -D warnings",
     },
     Step {
         what: "the tests of the documentation, also those that the other steps cannot see",
@@ -166,6 +173,7 @@ pub(crate) const NIGHT: [Step; 22] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
     #[test]
     fn a_step_names_the_day_and_has_no_empty_argument() {
@@ -177,5 +185,21 @@ mod tests {
             assert!(arguments.split(' ').all(|argument| !argument.is_empty()), "{arguments}");
             assert!(!arguments.contains(['{', '}']), "{arguments}");
         }
+    }
+
+    #[test]
+    fn the_steps_of_this_program_are_commands_that_it_has() {
+        for step in CHANGE.iter().chain(&BESIDE).chain(&NIGHT) {
+            let arguments = step.arguments(1);
+            if arguments.starts_with("xtask ") {
+                let parsed = crate::Cli::try_parse_from(arguments.split(' '));
+                assert!(parsed.is_ok(), "{arguments}: {:?}", parsed.err());
+            }
+        }
+        let kills = "xtask kills --as-tested --seconds 30 --if-possible".split(' ');
+        let parsed = crate::Cli::try_parse_from(kills).expect("a command");
+        let crate::Command::Kills(options) = parsed.command else { panic!("another command") };
+        assert_eq!(options.passed.arguments, ["--seconds", "30", "--if-possible"]);
+        assert!(options.as_tested);
     }
 }

@@ -1,5 +1,5 @@
-//! A device that is in use stays, also if another mount namespace uses it, and the message names its
-//! users.
+//! A device that is in use stays, also if another mount namespace uses it, and the message names
+//! its users.
 //!
 //! While this test waits until no other test has a device, no other test gets one. So its name is
 //! behind those of all others with devices: the harness starts tests in the order of their names.
