@@ -8,6 +8,7 @@ mod cargo;
 mod check;
 mod clock;
 mod deny;
+mod doctests;
 mod explore;
 mod figures;
 mod former;
@@ -26,11 +27,13 @@ mod soak;
 mod steps;
 mod tally;
 mod test;
+mod tested;
 mod tier;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -78,7 +81,7 @@ enum Command {
     Explore(explore::Options),
     /// Kill the real daemon under load, and cut its power: `--seconds N [--kills N] [--cuts N] ...`
     #[command(disable_help_flag = true)]
-    Kills(Passed),
+    Kills(Kills),
     /// Check the real program by clients and a lossy disk that share no code with it:
     /// `[--seconds N] [--kills N] [--cuts N] [--upgrades N] ...`.
     #[command(disable_help_flag = true)]
@@ -125,6 +128,16 @@ struct Passed {
     arguments: Vec<OsString>,
 }
 
+/// Options of `kills`.
+#[derive(Args)]
+struct Kills {
+    /// Use the programs of the tests, which are not optimized.
+    #[arg(long)]
+    as_tested: bool,
+    #[command(flatten)]
+    passed: Passed,
+}
+
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Setup(options) => setup::run(&options),
@@ -141,7 +154,7 @@ fn main() -> ExitCode {
         Command::Demo(passed) => demo(&passed.arguments),
         Command::Crash(passed) => cargo::become_cargo(&cargo::CRASH, &passed.arguments),
         Command::Explore(options) => explore::run(&options),
-        Command::Kills(passed) => kills(&passed.arguments),
+        Command::Kills(options) => kills(&options),
         Command::Check(passed) => check::run(&passed.arguments),
         Command::Bench(passed) => cargo::become_cargo(&cargo::BENCH, &passed.arguments),
         Command::Figures(options) => figures::run(&options),
@@ -162,7 +175,12 @@ fn main() -> ExitCode {
     })
 }
 
-fn kills(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+fn kills(options: &Kills) -> anyhow::Result<ExitCode> {
+    let arguments = &options.passed.arguments;
+    if options.as_tested {
+        let mut killtest = std::process::Command::new(tested::program("killtest", false)?);
+        return Err(killtest.args(arguments).exec()).context("cannot start the kills");
+    }
     let built = cargo::cargo().args(cargo::BUILD).status().context("cannot start cargo")?;
     if !built.success() {
         return Ok(ExitCode::FAILURE);

@@ -3,10 +3,11 @@
 //!
 //! Cargo builds the programs and names them; this file starts them as cargo does, in the directory
 //! of their package. The output of a program is printed when the program ends, in one piece. Cargo
-//! itself runs the tests of the documentation, at the end.
+//! itself runs the tests of the documentation at the end, if there are any.
 
-use crate::cargo;
 use crate::clock::{self, Cost};
+use crate::tested::{self, PRODUCT};
+use crate::{cargo, doctests};
 use anyhow::Context;
 use clap::Args;
 use std::collections::VecDeque;
@@ -19,6 +20,37 @@ use std::thread;
 /// Programs that take longest, in the order in which they start. All others follow.
 const LONGEST: [&str; 8] =
     ["serve", "liars", "engine", "bench", "waits", "suites", "holder", "equal"];
+
+/// A program whose tests run in two parts at the same time, and the modules of the second part. Its
+/// tests mostly wait for processes. Tests in `serve` that must not run at the same time share a
+/// lock of their process: all of them are in the first part.
+const PARTS: (&str, [&str; 22]) = (
+    "serve",
+    [
+        "link_down::",
+        "lives::",
+        "mapping::",
+        "metrics::",
+        "model::",
+        "network::",
+        "operator::",
+        "ordered::",
+        "ordered_databases::",
+        "output::",
+        "pools::",
+        "pressure::",
+        "recorded::",
+        "rescue::",
+        "retained::",
+        "samples::",
+        "settings::",
+        "silence::",
+        "threads::",
+        "tls::",
+        "upgrade::",
+        "written::",
+    ],
+);
 
 /// Programs that run after all others, one at a time: they measure the time or the memory of the
 /// machine.
@@ -33,9 +65,17 @@ pub(crate) struct Options {
     /// Number of programs at a time.
     #[arg(long, value_name = "N", default_value_t = 3)]
     jobs: u32,
-    /// Arguments of `cargo test`, then `--` and arguments of every test program.
+    /// Arguments of `cargo test`, then `--` and arguments of every test program. Without arguments
+    /// of `cargo test`: all crates that use the engine as in the product.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<String>,
+}
+
+/// How each program is run.
+struct Harness<'a> {
+    arguments: &'a [String],
+    /// Whether the product was built with the tests.
+    has_product: bool,
 }
 
 /// A program of tests.
@@ -48,6 +88,30 @@ struct Program {
     /// The directory of the package, in which cargo runs its tests.
     directory: PathBuf,
     path: PathBuf,
+    /// The part of its tests that runs.
+    part: Part,
+}
+
+/// A part of a program's tests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Whole,
+    /// All but the modules in [`PARTS`].
+    First,
+    /// The modules in [`PARTS`].
+    Second,
+}
+
+impl Part {
+    /// Returns the arguments of the harness that select this part.
+    fn arguments(self) -> Vec<&'static str> {
+        let modules = PARTS.1.into_iter();
+        match self {
+            Part::Whole => Vec::new(),
+            Part::First => modules.flat_map(|module| ["--skip", module]).collect(),
+            Part::Second => modules.collect(),
+        }
+    }
 }
 
 /// The command `parallel`.
@@ -58,38 +122,26 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut parts = options.arguments.splitn(2, |argument| argument == "--");
     let selection = parts.next().unwrap_or_default();
     let harness = parts.next().unwrap_or_default();
-    let Some(programs) = build(selection)? else { return Ok(ExitCode::FAILURE) };
-    let has_library = programs.iter().any(|program| program.is_library);
-    let (alone, others) = in_order(programs);
-    let mut failed = run_all(others, options.jobs, harness)?;
-    failed.extend(run_all(alone, 1, harness)?);
-    if has_library && !documentation(selection)? {
+    let mut selection: Vec<&str> = selection.iter().map(String::as_str).collect();
+    if selection.is_empty() {
+        selection = tested::SELECTION.to_vec();
+    }
+    let Some(messages) = tested::build(&selection)? else { return Ok(ExitCode::FAILURE) };
+    let programs: VecDeque<Program> = messages.lines().filter_map(program_of).collect();
+    let has_product = tested::find(&messages, PRODUCT, false).is_some();
+    let libraries = programs.iter().filter(|program| program.is_library);
+    let libraries: Vec<PathBuf> = libraries.map(|library| library.directory.clone()).collect();
+    let (alone, others) = in_order(in_parts(programs, harness));
+    let harness = Harness { arguments: harness, has_product };
+    let mut failed = run_all(others, options.jobs, &harness)?;
+    failed.extend(run_all(alone, 1, &harness)?);
+    if doctests::are_in(&libraries)? && !doctests::run(&selection)? {
         failed.push("--doc".to_owned());
     }
     for program in &failed {
         println!("Failed: {program}");
     }
     Ok(ExitCode::from(u8::from(!failed.is_empty())))
-}
-
-/// Runs the tests of the documentation. Returns whether they passed.
-fn documentation(selection: &[String]) -> anyhow::Result<bool> {
-    let mut cargo = cargo::cargo();
-    cargo.args(["test", "--doc", "--no-fail-fast"]).args(selection);
-    let status = cargo.current_dir(cargo::root()).status().context("cannot start cargo")?;
-    Ok(status.success())
-}
-
-/// Builds the programs. Returns none if that fails; cargo has printed why.
-fn build(selection: &[String]) -> anyhow::Result<Option<VecDeque<Program>>> {
-    let mut cargo = cargo::cargo();
-    cargo.args(["test", "--no-run", "--message-format", "json-render-diagnostics"]);
-    // Without examples, which have no tests; the lints check that they compile.
-    cargo.arg("--tests");
-    cargo.args(selection).current_dir(cargo::root()).stderr(Stdio::inherit());
-    let built = cargo.output().context("cannot start cargo")?;
-    let messages = String::from_utf8_lossy(&built.stdout);
-    Ok(built.status.success().then(|| messages.lines().filter_map(program_of).collect()))
 }
 
 /// Returns the program of tests that this message of cargo names.
@@ -102,7 +154,23 @@ fn program_of(message: &str) -> Option<Program> {
         is_library: message["target"]["kind"][0] == "lib",
         directory: directory.to_owned(),
         path,
+        part: Part::Whole,
     })
+}
+
+/// Splits the program with two parts, if the arguments of the harness select no tests.
+fn in_parts(programs: VecDeque<Program>, harness: &[String]) -> VecDeque<Program> {
+    let is_option = |argument: &String| {
+        argument.starts_with('-') || argument.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if !harness.iter().all(is_option) {
+        return programs;
+    }
+    let parts = |program: Program| match program.target == PARTS.0 {
+        true => [Part::First, Part::Second].map(|part| Program { part, ..program.clone() }).into(),
+        false => vec![program],
+    };
+    programs.into_iter().flat_map(parts).collect()
 }
 
 /// Splits off the programs that run alone, and puts the longest of the others first.
@@ -119,7 +187,7 @@ fn in_order(programs: VecDeque<Program>) -> (VecDeque<Program>, VecDeque<Program
 fn run_all(
     programs: VecDeque<Program>,
     jobs: u32,
-    harness: &[String],
+    harness: &Harness,
 ) -> anyhow::Result<Vec<String>> {
     let left = Mutex::new(programs);
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -154,13 +222,22 @@ struct Ended {
 
 impl Program {
     fn name(&self) -> String {
-        format!("{}:{}", self.package, self.target)
+        let part = match self.part {
+            Part::Whole => "",
+            Part::First => ", first part",
+            Part::Second => ", second part",
+        };
+        format!("{}:{}{part}", self.package, self.target)
     }
 
     /// Runs the program to its end.
-    fn run(&self, harness: &[String]) -> anyhow::Result<Ended> {
+    fn run(&self, harness: &Harness) -> anyhow::Result<Ended> {
         let mut command = Command::new(&self.path);
-        command.args(harness).current_dir(&self.directory);
+        command.args(self.part.arguments()).args(harness.arguments);
+        command.current_dir(&self.directory);
+        if harness.has_product {
+            command.env(tested::BUILT, "1");
+        }
         command.env("CARGO", cargo::cargo().get_program());
         command.env("CARGO_MANIFEST_DIR", &self.directory);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -244,9 +321,34 @@ mod tests {
         assert_eq!(programs[0].name(), "overdrive:short");
         assert_eq!(programs[0].directory, Path::new("/work/crates/app/overdrive"));
         assert!(programs[0].is_library && !programs[1].is_library);
+        let filtered = in_parts(programs.clone(), &["tls::".to_owned()]);
+        assert_eq!(filtered, programs, "the user's choice of tests is run once");
         let (alone, others) = in_order(std::mem::take(&mut programs));
         let order: Vec<&str> = others.iter().map(|program| program.target.as_str()).collect();
         assert_eq!((order.as_slice(), alone.len()), (["serve", "bench", "short"].as_slice(), 0));
+        let options = ["--show-output", "--test-threads", "4"].map(str::to_owned);
+        let parts = in_parts(others, &options);
+        let names: Vec<String> = parts.iter().map(Program::name).collect();
+        let serve = "overdrive:serve";
+        let (first, second) = (format!("{serve}, first part"), format!("{serve}, second part"));
+        assert_eq!(names, [first.as_str(), &second, "overdrive:bench", "overdrive:short"]);
+    }
+
+    #[test]
+    fn each_test_is_in_one_part_and_tests_with_a_lock_in_the_first() {
+        let tests = cargo::root().join("crates/app/overdrive/tests/serve");
+        let text = std::fs::read_to_string(tests.join("main.rs")).expect("the tests");
+        for module in PARTS.1 {
+            let name = module.strip_suffix("::").expect("a module");
+            assert!(text.contains(&format!("\nmod {name};\n")), "{name} is no module");
+            let others = PARTS.1.iter().filter(|other| other.ends_with(module));
+            assert_eq!(others.count(), 1, "{module} selects another module's tests too");
+            let text = std::fs::read_to_string(tests.join(format!("{name}.rs")));
+            let text = text.expect("a file");
+            for lock in ["no_namespaces", "no_mounts", "have_mounts"] {
+                assert!(!text.contains(lock), "{name} needs the lock");
+            }
+        }
     }
 
     #[test]
@@ -258,12 +360,16 @@ mod tests {
                 is_library: false,
                 directory: "/".into(),
                 path: path.into(),
+                part: Part::Whole,
             };
-            program.run(&["-c".to_owned(), argument.to_owned()])
+            let arguments = ["-c".to_owned(), argument.to_owned()];
+            program.run(&Harness { arguments: &arguments, has_product: true })
         };
-        let ended = run("sh", "pwd; echo no >&2; exit 3").expect("it starts");
+        let script = "pwd; echo $OVERDRIVE_TEST_BUILT; echo no >&2; exit 3";
+        let ended = run("sh", script).expect("it starts");
         assert_eq!(ended.status.code(), Some(3));
-        assert_eq!((ended.output.as_slice(), ended.errors.as_slice()), (&b"/\n"[..], &b"no\n"[..]));
+        let expected = (&b"/\n1\n"[..], &b"no\n"[..]);
+        assert_eq!((ended.output.as_slice(), ended.errors.as_slice()), expected);
         assert!(run("/nowhere/program", "").is_err());
     }
 }

@@ -19,47 +19,37 @@ impl Step {
 /// Steps for each change, in order: the quickest to fail first.
 ///
 /// The crates with the laboratory's feature are tested with it, separately from the others: those
-/// use the engine as in the product, and so does the `overdrive` that their tests start. `nbd` is
-/// not among those because of proptest, for which `getrandom` has more features than in the
-/// product. Most tests of the daemon wait for processes, so four of them run at a time, also on two
-/// processors, and three programs. Examples are built by the lints only. The tests of `killtest`
-/// build only `overdrive` with cargo; so cargo finds it already built. The kills use the program of
-/// those tests: an optimized one takes eight minutes of a processor to build, and then answers a
-/// third more requests and is killed as often. So they come before the step that builds another.
-pub(crate) const CHANGE: [Step; 12] = [
+/// use the engine as in the product, and so does the `overdrive` that their tests start. Most tests
+/// of the daemon wait for processes, so four of them run at a time, also on two processors, and
+/// three programs. Examples are built by the lints only. The second lints also select two packages
+/// that change nothing in the command, but have the crates below it checked with the features of
+/// the first lints, which are then not checked again. The steps after those tests use the
+/// programs that they have built (`--as-tested`). The kills do so too: an optimized program takes
+/// eight minutes of a processor to build, and then answers a third more requests and is killed as
+/// often.
+pub(crate) const CHANGE: [Step; 10] = [
     Step { what: "the format of the source", arguments: "fmt --all --check" },
     Step { what: "the lints", arguments: "clippy --workspace --all-targets -- -D warnings" },
     Step {
         what: "the lints of the command without what may be left out",
-        arguments: "clippy --package overdrive --no-default-features -- -D warnings",
+        arguments: "clippy --package overdrive --package xtask --package overdrive-python \
+                    --no-default-features -- -D warnings",
     },
     Step {
         what: "the house rules",
         arguments: "test --package xtask --bins --test house --no-fail-fast -- --show-output",
     },
     Step {
-        what: "the tests of the other crates, as in the product",
-        arguments: "xtask parallel --workspace --exclude xtask --exclude crash --exclude cache \
-                    --exclude layers --exclude nbd --exclude pool --exclude overdrive-python \
-                    -- --show-output --test-threads 4",
+        what: "the tests of the other crates, as in the product, and the daemon's planted bugs",
+        arguments: "xtask parallel -- --show-output --test-threads 4",
     },
-    Step { what: "the Python package", arguments: "xtask python --if-possible" },
+    Step { what: "the Python package", arguments: "xtask python --if-possible --as-tested" },
     Step {
         what: "the daemon killed and cut off its power, 30 seconds",
-        arguments: "run --quiet --package killtest -- --seconds 30 \
-                    --dirty-bytes default,1M,128K --if-possible",
+        arguments: "xtask kills --as-tested --seconds 30 --dirty-bytes default,1M,128K \
+                    --if-possible",
     },
     Step { what: "the manual, and its links", arguments: "xtask book --if-possible" },
-    Step {
-        what: "the planted bugs of the daemon are found",
-        arguments: "test --package overdrive --features planted --test serve --no-fail-fast -- \
-                    planted:: --show-output --test-threads 4",
-    },
-    Step {
-        what: "the tests of the engine's crates, with the laboratory's feature",
-        arguments: "xtask parallel --package crash --package cache --package layers --package nbd \
-                    --package pool -- --show-output",
-    },
     Step {
         what: "a guest with another kernel boots",
         arguments: "test --package xtask --test guest --no-fail-fast -- --ignored --show-output",
@@ -67,26 +57,43 @@ pub(crate) const CHANGE: [Step; 12] = [
     Step {
         what: "block devices by ublk and by the kernel's NBD client, in a guest",
         arguments: "xtask guest --if-possible --timeout-seconds 300 --memory-mib 3072 --module nbd \
-                    --module ublk_drv --test overdrive:serve -- devices::routes::ublk_is_a \
-                    devices::routes::nbd_is_a --test-threads 1 --show-output",
+                    --module ublk_drv --test overdrive:serve --as-tested \
+                    -- devices::routes::ublk_is_a devices::routes::nbd_is_a --test-threads 1 \
+                    --show-output",
     },
 ];
 
-/// Steps for each change that need nothing but processors: they run beside the others, in order.
-/// Their work is counted, not timed, so it is the same beside any load.
-pub(crate) const BESIDE: [Step; 4] = [
+/// Steps for each change that run beside the others, in order: they need little but processors.
+/// Their work is counted, not timed, so it is the same beside any load. The tests of the engine's
+/// crates are the last: they are built in the same directory as the tests of the others, and by
+/// then those are built. They fill the time in which the last tests of the daemon and the guests
+/// wait.
+pub(crate) const BESIDE: [Step; 5] = [
     Step { what: "the policies and libcachesim, miss for miss", arguments: "xtask policies" },
     Step { what: "the crash laboratory", arguments: "xtask crash --histories 1300" },
     Step { what: "every planted bug is found", arguments: "xtask crash --bugs --known" },
     Step { what: "lanes on several threads, explored", arguments: "xtask explore" },
+    Step {
+        what: "the tests of the engine's crates, with the laboratory's feature",
+        arguments: "xtask parallel --jobs 2 --package crash --package cache --package layers \
+                    --package nbd --package pool -- --show-output",
+    },
 ];
 
 /// Steps for each night: too long for each change. The parameters change each day, and stay the
 /// same all day.
-pub(crate) const NIGHT: [Step; 21] = [
+pub(crate) const NIGHT: [Step; 23] = [
     Step {
         what: "the lints of the explorer, which is empty without its feature",
         arguments: "clippy --package explore --features explore --all-targets -- -D warnings",
+    },
+    Step {
+        what: "the lints of the command alone, without what may be left out",
+        arguments: "clippy --package overdrive --no-default-features -- -D warnings",
+    },
+    Step {
+        what: "the tests of the documentation, also those that the other steps cannot see",
+        arguments: "test --workspace --doc",
     },
     Step { what: "the former program and this one", arguments: "xtask former" },
     Step {
@@ -166,6 +173,7 @@ pub(crate) const NIGHT: [Step; 21] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
     #[test]
     fn a_step_names_the_day_and_has_no_empty_argument() {
@@ -177,5 +185,21 @@ mod tests {
             assert!(arguments.split(' ').all(|argument| !argument.is_empty()), "{arguments}");
             assert!(!arguments.contains(['{', '}']), "{arguments}");
         }
+    }
+
+    #[test]
+    fn the_steps_of_this_program_are_commands_that_it_has() {
+        for step in CHANGE.iter().chain(&BESIDE).chain(&NIGHT) {
+            let arguments = step.arguments(1);
+            if arguments.starts_with("xtask ") {
+                let parsed = crate::Cli::try_parse_from(arguments.split(' '));
+                assert!(parsed.is_ok(), "{arguments}: {:?}", parsed.err());
+            }
+        }
+        let kills = "xtask kills --as-tested --seconds 30 --if-possible".split(' ');
+        let parsed = crate::Cli::try_parse_from(kills).expect("a command");
+        let crate::Command::Kills(options) = parsed.command else { panic!("another command") };
+        assert_eq!(options.passed.arguments, ["--seconds", "30", "--if-possible"]);
+        assert!(options.as_tested);
     }
 }

@@ -155,6 +155,7 @@ fn command(output: Output) -> Command {
     }
     let mut nice = Command::new("nice");
     nice.args(["-n", "10"]).arg(cargo.get_program());
+    cargo::leave_out_package(&mut nice);
     nice
 }
 

@@ -20,7 +20,7 @@ mod wire;
 use crate::cargo;
 use crate::clock::now;
 use crate::packages::Purpose;
-use crate::setup;
+use crate::{setup, tested};
 use anyhow::{Context, bail, ensure};
 use debian::Kernel;
 use initramfs::Initramfs;
@@ -74,6 +74,9 @@ pub(crate) struct Options {
     /// 'overdrive:serve'.
     #[arg(long, value_name = "PACKAGE:TARGET")]
     test: Option<String>,
+    /// Use the program of that target as the tests of a change have built it.
+    #[arg(long, requires = "test")]
+    as_tested: bool,
     /// If a guest is not possible (no kernel 6.12 in apt's lists), print the reason and succeed,
     /// except under CI.
     #[arg(long)]
@@ -110,7 +113,8 @@ fn prepare(options: &Options) -> anyhow::Result<ExitCode> {
         }
     };
     build(&options.builds)?;
-    let test = options.test.as_deref().map(build_test).transpose()?;
+    let test = options.test.as_deref().map(|name| build_test(name, options.as_tested));
+    let test = test.transpose()?;
     let request = request(options, test, &kernel)?;
     let program = std::env::current_exe().context("this program has no path")?;
     let initramfs = Initramfs::new(&kernel, &program)?;
@@ -163,8 +167,11 @@ fn build(packages: &[String]) -> anyhow::Result<()> {
 }
 
 /// Builds a target of a package's tests. Returns its program.
-fn build_test(name: &str) -> anyhow::Result<PathBuf> {
+fn build_test(name: &str, as_tested: bool) -> anyhow::Result<PathBuf> {
     let (package, target) = name.split_once(':').context("--test: write PACKAGE:TARGET")?;
+    if as_tested {
+        return tested::program(target, true);
+    }
     let arguments = ["test", "--quiet", "--no-run", "--message-format", "json"];
     let mut cargo = cargo::cargo();
     cargo.args(arguments).args(["--package", package, "--test", target]);

@@ -4,6 +4,7 @@ mod environment;
 mod speed;
 
 use crate::cargo;
+use crate::tested::{self, PRODUCT};
 use anyhow::{Context, bail, ensure};
 use environment::Environment;
 use std::ffi::OsString;
@@ -51,6 +52,9 @@ pub(crate) struct Options {
     /// the program's. By default the tests of each change run, with a wheel that is not optimized.
     #[arg(long)]
     full: bool,
+    /// Compare with the program of the tests, as they have built it.
+    #[arg(long, conflicts_with_all = ["full", "speed"])]
+    as_tested: bool,
     /// Only compare the speed of `overdrive.simulate` with the program's, and print the ratio.
     #[arg(long, conflicts_with = "full")]
     speed: bool,
@@ -91,6 +95,7 @@ fn build(tools: &Environment, profile: &str, into: &Path) -> anyhow::Result<Path
     let mut maturin = Command::new(tools.program("maturin"));
     maturin.args(["build", "--quiet", "--profile", profile, "--out"]).arg(into);
     maturin.arg("--interpreter").arg(tools.program("python"));
+    cargo::leave_out_package(&mut maturin);
     run(maturin.current_dir(sources()))?;
     let mut wheels: Vec<PathBuf> = std::fs::read_dir(into)?
         .map(|entry| entry.map(|entry| entry.path()))
@@ -122,7 +127,10 @@ pub(crate) fn run_tests(options: &Options) -> anyhow::Result<ExitCode> {
         other => other?,
     };
     let wheel = build(&tools, profile, &folder().join("wheels"))?;
-    let program = program(is_release)?;
+    let program = match options.as_tested {
+        true => tested::program(PRODUCT, false)?,
+        false => program(is_release)?,
+    };
     environment.install(&[wheel.as_os_str()])?;
     if options.speed {
         speed::compare(&environment, &program)?;

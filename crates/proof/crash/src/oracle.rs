@@ -591,8 +591,8 @@ pub(crate) fn note_lost(versions: &mut [Version]) {
 }
 
 /// Marks the versions of one sector that the server has lost with this operation, if a report has
-/// excused it: its own, and those that it may have overtaken, as in [`note_lost`]. A change that was
-/// in progress at the report may have overtaken a later one that the report does not excuse.
+/// excused it: its own, and those that it may have overtaken, as in [`note_lost`]. A change that
+/// was in progress at the report may have overtaken a later one that the report does not excuse.
 pub(crate) fn note_excused_lost(versions: &mut [Version], operation: Operation) {
     let is_own = |version: &Version| version.excused && version.shows(operation);
     let own = versions.iter().filter(|version| !version.durable && is_own(version));

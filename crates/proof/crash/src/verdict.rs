@@ -403,12 +403,8 @@ mod tests {
 
     #[test]
     fn a_change_in_progress_at_a_report_may_have_overtaken_one_that_came_after_the_report() {
-        let in_progress = Version {
-            effective: NEVER,
-            settled: 50,
-            excused: true,
-            ..write_through_version(20)
-        };
+        let in_progress =
+            Version { effective: NEVER, settled: 50, excused: true, ..write_through_version(20) };
         let beside = Version { answered: 45, effective: 45, ..buffered_version(40) };
         let later = Version { answered: 65, effective: 65, ..buffered_version(60) };
         let mut versions = [in_progress, beside, later];

@@ -8,11 +8,22 @@ const KILLTEST: &str = env!("CARGO_BIN_EXE_killtest");
 /// The program's exit status if a promise was broken.
 const EXIT_INTEGRITY: i32 = 7;
 
-/// Builds `overdrive` next to the program: cargo only builds it for tests of its own package.
+/// Builds `overdrive` next to the program: cargo only builds it for tests of its own package. The
+/// variable reports that it was built with these tests, as `cargo xtask parallel` does.
 fn build() {
     static BUILT: OnceLock<()> = OnceLock::new();
+    if std::env::var_os("OVERDRIVE_TEST_BUILT").is_some() {
+        return;
+    }
     BUILT.get_or_init(|| {
         let mut cargo = Command::new(env!("CARGO"));
+        // Build scripts run again if the variables that describe a package change.
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+                cargo.env_remove(&name);
+            }
+        }
         cargo.args(["build", "--quiet", "--package", "overdrive"]);
         if !cfg!(debug_assertions) {
             cargo.arg("--release");

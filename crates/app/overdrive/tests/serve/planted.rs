@@ -1,6 +1,6 @@
 //! Tests of this program fail if the daemon has a planted bug, and by the right assertion.
 
-use crate::common::{have_libnbd, is_root};
+use crate::common::{have_libnbd, is_root, no_namespaces};
 use std::path::Path;
 use std::process::Command;
 
@@ -22,6 +22,8 @@ fn a_device_that_is_served_although_its_memory_is_gone_is_found() {
     let may =
         is_root() && ["/dev/fuse", "/dev/loop-control"].iter().all(|it| Path::new(it).exists());
     if may {
+        // The test has a process of its own, which does not share this lock.
+        let _unshared = no_namespaces();
         let test = "devices::lost::a_device_whose_memory_is_lost_answers_with_errors_until_it_is_attached_again";
         is_found("ServeLostDevice", test, "right: \"lost\"");
     }

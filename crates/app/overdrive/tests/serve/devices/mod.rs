@@ -17,6 +17,7 @@ mod replaced;
 mod routes;
 mod saved;
 mod sizes;
+mod unshared;
 
 use crate::common::{Ended, have, image, is_root, no_namespaces, place, run, wait_until};
 use crate::home::Home;

@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 const BYTES: usize = 1 << 20;
@@ -118,13 +119,18 @@ fn a_device_is_detached_while_its_daemon_is_upgraded() {
         write(&disk.attach(), byte);
         let supervisor = parent_of(disk.daemon());
         let delay = Duration::from_millis(dice.between(0, 80));
-        std::thread::scope(|scope| {
-            let upgrade = scope.spawn(|| disk.home.overdrive(&["upgrade"]));
-            pause(delay);
-            disk.detach();
-            upgrade.join().expect("it ends, well or not");
+        let mut upgrade = disk.home.command(&["upgrade"]);
+        upgrade.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut upgrade = upgrade.spawn().expect("it starts");
+        pause(delay);
+        disk.detach();
+        // If the daemon has ended for the detach, the upgrade waits half a minute for the next one.
+        wait_until("the upgrade or the daemon has ended", || {
+            upgrade.try_wait().expect("a child").is_some() || !is_alive(supervisor)
         });
         ends_whole(&disk, supervisor, byte);
+        let _ = upgrade.kill();
+        upgrade.wait().expect("a child");
     }
 }
 
