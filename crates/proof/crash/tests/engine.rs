@@ -37,7 +37,7 @@ fn the_engine_gives_the_same_trace_for_the_same_seed() {
 /// Older blocks that were durable, and held in part, were written over newer ones after a takeover.
 #[test]
 fn a_durable_epoch_that_is_not_noted_tears_a_block() {
-    let seed = 0xaecd_1cab_9a82_5872;
+    let seed = 0xbfbd_e36e_00e5_cec6;
     let bug = crash::by_name("ForgetDurable").expect("a name from the list");
     let found = history(bug.as_ref(), seed, Scale::Swarm, false).failure;
     assert!(found.is_some_and(|failure| failure.finding.to_string().contains("is torn")));
@@ -141,7 +141,7 @@ fn time_in_which_a_process_was_stopped_does_not_count() {
 /// With `serve-clean`, memory had room for a change, and the link was down.
 #[test]
 fn no_change_succeeds_that_the_policy_refuses() {
-    let seed = 0x94ce_5b24_3bfa_4cb3;
+    let seed = 0x36fc_d4b0_8e0e_c55f;
     assert!(history(honest_over_link().as_ref(), seed, Scale::Swarm, false).failure.is_none());
     let bug = crash::by_name("AbsorbWithoutLink").expect("a name from the list");
     assert!(history(bug.as_ref(), seed, Scale::Swarm, false).failure.is_some());
