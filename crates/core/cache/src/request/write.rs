@@ -282,15 +282,19 @@ impl Handle {
 
     /// Waits until writeback has reached this position, for a change that has added `new` blocks.
     /// If that takes longer than a queue in the backing would, the change may be `lead` blocks
-    /// ahead of writeback.
+    /// ahead of writeback, or as far as others are already: if the lead becomes smaller, writers
+    /// lose it gradually, not all of it in one wait.
     async fn wait_for_writeback(&self, mine: u64, new: u32, lead: u32) {
         let throttle = &self.shared.throttle;
-        let least_ns = self.shared.writeback.estimator.change_ns(new);
-        let Some(least_ns) = least_ns.filter(|_| lead > 0) else {
-            return throttle.after(mine).await;
-        };
-        let end_ns = self.lane.now().saturating_add(throttle.wait_max_ns(least_ns));
-        first(throttle.after(mine), self.lane.sleep_until(end_ns)).await;
-        throttle.after(mine.saturating_sub(u64::from(lead) * ONE)).await;
+        let lead = throttle.ahead().max(u64::from(lead) * ONE);
+        match self.shared.writeback.estimator.change_ns(new) {
+            Some(least_ns) if lead > 0 => {
+                let end_ns = self.lane.now().saturating_add(throttle.wait_max_ns(least_ns));
+                first(throttle.after(mine), self.lane.sleep_until(end_ns)).await;
+                throttle.after(mine.saturating_sub(lead)).await;
+            }
+            _ => throttle.after(mine).await,
+        }
+        throttle.note_continued(mine);
     }
 }

@@ -5,6 +5,7 @@ use crate::backing::health::TAINTED;
 use crate::backing::in_flight::RequestKind;
 use crate::backing::retry::Pauses;
 use crate::dirty::gauges::Gauges;
+use crate::geometry::Geometry;
 use crate::handle::Handle;
 use crate::planted::{Bug, planted};
 use crate::shard::{Load, Next, Run, Shard, ZeroRun};
@@ -64,11 +65,35 @@ impl Handle {
     }
 }
 
+/// The order in which a worker takes runs from the shards: from each, about as many blocks as a
+/// region has, then from the next one. Few workers are active at a time. If each emptied one shard
+/// before it began the next, the last shards in this order would become full while others are
+/// empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Tour {
+    /// The shard from which the worker takes its next run.
+    shard: usize,
+    /// Blocks that it has taken there in a row.
+    blocks: u32,
+}
+
+impl Tour {
+    /// Returns the tour after a run of this number of blocks from a shard.
+    fn after(self, shard: usize, blocks: u32, geometry: &Geometry) -> Tour {
+        let before = if shard == self.shard { self.blocks } else { 0 };
+        match before + blocks {
+            all if all < geometry.region_blocks => Tour { shard, blocks: all },
+            _ => Tour { shard: (shard + 1) % geometry.shards as usize, blocks: 0 },
+        }
+    }
+}
+
 /// A worker: takes runs from the shards, one at a time, while the window has room.
 pub(super) async fn run(handle: &Handle, member: usize) {
     let shared = &handle.shared;
     let mut load = Load::new(&shared.arena, shared.geometry.run_blocks);
     let mut pauses = Pauses::new();
+    let mut tour = Tour { shard: member % shared.shards.len(), blocks: 0 };
     loop {
         let seen = shared.writeback.work.seen();
         if shared.tasks.are_stopping() {
@@ -80,7 +105,7 @@ pub(super) async fn run(handle: &Handle, member: usize) {
         } else if let foreground = handle.foreground(now)
             && shared.writeback.estimator.may_begin(now, foreground)
         {
-            match write_one(handle, member, &mut load, foreground).await {
+            match write_one(handle, &mut tour, &mut load, foreground).await {
                 None => {}
                 Some(Ok(())) => {
                     pauses = Pauses::new();
@@ -106,14 +131,14 @@ pub(super) async fn run(handle: &Handle, member: usize) {
 /// work.
 async fn write_one(
     handle: &Handle,
-    member: usize,
+    tour: &mut Tour,
     load: &mut Load,
     foreground: Foreground,
 ) -> Option<Result> {
     let shared = &handle.shared;
     let shards = shared.shards.len();
     for step in 0..shards {
-        let number = (member + step) % shards;
+        let number = (tour.shard + step) % shards;
         let entry = &shared.shards[number];
         if !entry.has_work.load(Ordering::SeqCst) {
             continue;
@@ -134,6 +159,7 @@ async fn write_one(
         match next {
             Next::Nothing => {}
             Next::Blocks => {
+                *tour = tour.after(number, load.blocks.blocks(), &shared.geometry);
                 shared.throttle.work_begins();
                 shared
                     .writeback
@@ -296,4 +322,21 @@ async fn send_impatiently(handle: &Handle, request: Request) -> Result {
         handle.lane.spawn(left_behind).expect("a lane has room for a few more tasks");
     }
     result.unwrap_or(Err(TAINTED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_leaves_a_shard_after_a_region_s_blocks() {
+        let geometry = Geometry { shards: 4, region_blocks: 64, ..Geometry::SMALLEST };
+        let start = Tour { shard: 2, blocks: 0 };
+        let part = start.after(2, 63, &geometry);
+        assert_eq!(part, Tour { shard: 2, blocks: 63 });
+        assert_eq!(part.after(2, 1, &geometry), Tour { shard: 3, blocks: 0 });
+        // Shard 2 had no work: the worker has gone on already.
+        assert_eq!(part.after(3, 1, &geometry), Tour { shard: 3, blocks: 1 });
+        assert_eq!(part.after(3, 64, &geometry), Tour { shard: 0, blocks: 0 });
+    }
 }

@@ -80,6 +80,19 @@ fn a_backing_that_takes_many_at_a_time_gets_as_many_as_there_are_members() {
 }
 
 #[test]
+fn one_worker_writes_back_all_shards_alike() {
+    // A shard has 1,920 dirty slots at most, less than a third of the open epoch.
+    let settings = Settings { dirty_blocks_max: 16_384, workers: 1, ..settings() };
+    let mut scene = scene_of(Settings { dirty_age_ns: 1_000_000 * MS, ..settings }, 8);
+    scene.state.times.set(Times { write: MS / 10, ..Times::default() });
+    scene.keep_writing(2, BLOCKS);
+    scene.pass_ns(3000 * MS);
+    let counters = scene.counters();
+    assert!(counters.changes_slowed > 10_000, "{}", counters.changes_slowed);
+    assert_eq!(counters.writes_through_full, 0, "a shard was full while others were not");
+}
+
+#[test]
 fn what_fails_and_what_takes_several_writes_measures_nothing() {
     let unmeasured = |scene: &Scene| {
         let counters = scene.counters();

@@ -191,10 +191,10 @@ fn a_writer_alone_does_not_wait_for_zeros_either_where_the_crew_makes_way_for_ot
 
 /// A client that writes new blocks one at a time, over a backing whose requests take a tenth of a
 /// millisecond, until the buffer throttles it.
-fn throttled_client() -> Writers {
+fn throttled_client(workers: u32) -> Writers {
     let tenth = MS / 10;
     let times = Times { write: tenth, zero: tenth, flush: tenth, ..Times::default() };
-    let settings = Settings { dirty_blocks_max: 8192, ..small() };
+    let settings = Settings { dirty_blocks_max: 8192, workers, ..small() };
     let mut writers = writers(settings, times);
     let (stack, lane) = (writers.scene.stack.clone(), writers.scene.lane.clone());
     let answers = writers.answers.clone();
@@ -215,7 +215,7 @@ fn throttled_client() -> Writers {
 
 #[test]
 fn one_writer_does_not_wait_for_a_whole_gap_of_the_backing() {
-    let mut writers = throttled_client();
+    let mut writers = throttled_client(settings().workers);
     for _ in 0..20 {
         writers.scene.state.hangs.set(Some(crate::scene::is_write));
         writers.scene.pass_ns(2 * MS);
@@ -229,7 +229,7 @@ fn one_writer_does_not_wait_for_a_whole_gap_of_the_backing() {
 
 #[test]
 fn a_backing_that_stops_holds_writers_back_before_the_buffer_is_full() {
-    let mut writers = throttled_client();
+    let mut writers = throttled_client(settings().workers);
     writers.scene.state.hangs.set(Some(crate::scene::is_write));
     writers.scene.pass_ns(50 * MS);
     let ahead = writers.answers.borrow().len();
@@ -240,4 +240,21 @@ fn a_backing_that_stops_holds_writers_back_before_the_buffer_is_full() {
     writers.scene.state.hangs.set(None);
     writers.scene.pass_ns(100 * MS);
     assert!(writers.answers.borrow().len() > 2 * ahead, "they continue");
+}
+
+#[test]
+fn a_writer_that_is_ahead_when_an_epoch_is_closed_does_not_wait_for_all_of_the_difference() {
+    let mut writers = throttled_client(1);
+    writers.scene.state.hangs.set(Some(crate::scene::is_write));
+    writers.scene.pass_ns(20 * MS);
+    writers.scene.state.hangs.set(None);
+    writers.scene.pass_ns(MS);
+    writers.answers.borrow_mut().clear();
+    // From now on no writer may come further ahead.
+    writers.scene.begin(Request::Flush);
+    writers.scene.pass_ns(100 * MS);
+    let longest = writers.longest_wait_ns();
+    assert!(longest < MS, "{longest} ns, of which a block takes a tenth of a millisecond");
+    assert!(writers.answers.borrow().len() > 500, "{}", writers.answers.borrow().len());
+    assert_eq!(writers.scene.counters().writes_through, 0);
 }

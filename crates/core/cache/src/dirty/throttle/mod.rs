@@ -27,7 +27,9 @@
 //! its buffer is full while its flash programs slow pages. A writer does not wait for all of that.
 //! After twice the time of an undisturbed run, for each waiting writer, it may continue *ahead* of
 //! writeback, by an eighth of the remaining room. Its claim stays, so that later writers wait for
-//! it too, and a backing that serves nothing for longer holds the writers back as before.
+//! it too, and a backing that serves nothing for longer holds the writers back as before. If that
+//! room shrinks, because an epoch is closed or the backing has become slower, writers continue at
+//! the distance that they have: one of them would wait for all of the difference.
 
 use crate::dirty::level::{Level, ONE};
 use crate::dirty::limits::Pace;
@@ -59,6 +61,8 @@ pub(crate) struct Throttle {
     claimed: AtomicU64,
     /// The position up to which writers may continue.
     granted: AtomicU64,
+    /// The last position of a writer that has continued after a wait.
+    continued: AtomicU64,
     /// Whether blocks are being written back.
     working: AtomicBool,
     /// Ranges of zeros in flight. One may take long, and makes no room for writers.
@@ -80,6 +84,7 @@ impl Default for Throttle {
         Throttle {
             claimed: AtomicU64::new(0),
             granted: AtomicU64::new(0),
+            continued: AtomicU64::new(0),
             working: AtomicBool::new(false),
             zeros: AtomicU32::new(0),
             next_ns: AtomicU64::new(0),
@@ -182,6 +187,17 @@ impl Throttle {
             }
             bell.after(seen).await;
         }
+    }
+
+    /// Returns how far writers that have continued are ahead of writeback, in 1024ths of a block.
+    pub(crate) fn ahead(&self) -> u64 {
+        let continued = self.continued.load(Ordering::SeqCst);
+        continued.saturating_sub(self.granted.load(Ordering::SeqCst))
+    }
+
+    /// Notes that the writer at this position continues.
+    pub(crate) fn note_continued(&self, mine: u64) {
+        self.continued.fetch_max(mine, Ordering::SeqCst);
     }
 
     /// Counts a change that was delayed for this time.

@@ -36,8 +36,8 @@ const FIRST_BLOCKS: u32 = 16;
 /// The used part of the room below the first throttled writer, in 1024ths, from which a writer may
 /// soon wait for the runs that begin now.
 const NEAR_THROTTLE: u32 = 512;
-/// Minimum number of runs in flight while writers are throttled and nothing else waits: each hides
-/// a part of the other's time.
+/// Minimum number of runs in flight while writers are throttled or, in a full buffer, write
+/// through, and no read waits: each run hides a part of the other's time.
 const PRESSED_WINDOW: u32 = 2;
 /// One run in this number is sent alone.
 const ALONE_ONE_IN: u32 = 256;
@@ -171,6 +171,7 @@ impl Estimator {
                 best_window.max(self.flush_window())
             }
             Foreground { flush: true, .. } => best_window.max(FLUSH_WINDOW),
+            Foreground { changes: true, reads: 0, pressed: true, .. } => PRESSED_WINDOW,
             Foreground { changes: true, .. } => 1,
             Foreground { reads: 1.., pressed: false, .. } => (best_window / 2).max(rising),
             Foreground { reads: 1.., .. } => {
