@@ -285,6 +285,15 @@ fn members_of_pools_arrays_and_groups_and_swap_are_refused() {
         disk.write(at, mark);
         disk.is_refused(&disk.device, words);
     }
+    // Two marks: a journal and a device of a file system that is on another device, too.
+    for (marks, words) in [
+        ([(0x438, &[0x53, 0xef][..]), (0x460, &[8, 0, 0, 0])], "a journal of another"),
+        ([(0x1_0040, b"_BHRfS_M"), (0x1_0088, &[3, 0, 0, 0, 0, 0, 0, 0])], "on several"),
+    ] {
+        let disk = Loop::new(4);
+        marks.iter().for_each(|(at, mark)| disk.write(*at, mark));
+        disk.is_refused(&disk.device, words);
+    }
     // As the last bytes, where old metadata of arrays is.
     let disk = Loop::new(4);
     disk.write(4 * MIB as u64 - 65536, &[0xfc, 0x4e, 0x2b, 0xa9]);

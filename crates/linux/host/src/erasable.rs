@@ -8,14 +8,14 @@
 
 use crate::claim::{Claimed, Intent, claim};
 use crate::file::{FileVolume, OpenOptions};
-use crate::in_use::device_users;
+use crate::in_use::{device_number, device_users};
 use crate::open_error::{OpenError, OpenErrorKind as Kind};
 use crate::refusal::{failed, in_use, system_error};
 use crate::signatures::{Found, Kind as Contents};
 use crate::sysfs;
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -61,6 +61,7 @@ impl Erasable {
         }
         let intent = Intent::Overwrite { is_agreed: true };
         let Claimed { volume, .. } = claim(path, OpenOptions::default(), intent, 0)?;
+        check_same(path, found.st_rdev, volume.file())?;
         for found in volume.signatures(|_| true)? {
             contents.push(examined(path, &found)?);
         }
@@ -73,9 +74,9 @@ impl Erasable {
     }
 
     /// Returns its node in /dev, as the kernel names it. A link by which it was named may lead to
-    /// another device by now.
+    /// another device by now. None: there is no such node, or it is another device's.
     pub fn node(&self) -> Option<PathBuf> {
-        sysfs::node(self.device)
+        sysfs::node(self.device).filter(|node| device_number(node) == Some(self.device))
     }
 
     /// Returns its size in bytes.
@@ -102,6 +103,18 @@ impl Erasable {
     pub fn contents(&self) -> &[String] {
         &self.contents
     }
+}
+
+/// Refuses a path that leads to another device than at the examination: it may be a link, which was
+/// changed in between. Its partitions were not examined, and the user would confirm another drive.
+fn check_same(path: &Path, examined: u64, opened: impl AsFd) -> Result<(), OpenError> {
+    let found =
+        rustix::fs::fstat(opened).map_err(|error| system_error(path, "examine it", error))?;
+    if found.st_rdev == examined {
+        return Ok(());
+    }
+    let message = format!("{0}: led to another device a moment ago; try it again", path.display());
+    Err(failed(Kind::Busy, message))
 }
 
 /// Returns the contents of a partition in words, or refuses them.
@@ -135,5 +148,22 @@ fn examined(path: &Path, found: &Found) -> Result<String, OpenError> {
         Contents::Table | Contents::FileSystem | Contents::Encrypted | Contents::Image(_) => {
             Ok(format!("{words} ({name})"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn a_path_that_leads_to_another_device_than_before_is_refused() {
+        let path = Path::new("/dev/null");
+        let number = |path| rustix::fs::stat(path).expect("it is there").st_rdev;
+        let opened = File::open(path).expect("it is there");
+        assert_eq!(check_same(path, number("/dev/null"), &opened), Ok(()));
+        let refused = check_same(path, number("/dev/zero"), &opened).expect_err("another one");
+        assert_eq!(refused.kind, Kind::Busy);
+        assert!(refused.message.contains("led to another device"), "{}", refused.message);
     }
 }

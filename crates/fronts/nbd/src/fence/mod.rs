@@ -530,12 +530,15 @@ impl Fence {
         (self.copies[slot], self.requests[slot]) = (0, 0);
     }
 
-    /// Replaces the settled entries by one for the whole export, which waits for a new flush.
+    /// Replaces the settled entries by one for the whole export, which waits for a new flush. A
+    /// free slot takes it if there is one: after a kill between two stores to a slot in use, a
+    /// next process would find neither the old range nor the new one.
     fn merge_settled(&mut self) {
-        let Some((_, kept)) = self.settled.pop_front() else { return };
-        self.doubt_in(kept, 0);
+        let oldest = |settled: &mut VecDeque<(u64, usize)>| Some(settled.pop_front()?.1);
+        let Some(slot) = self.free.pop().or_else(|| oldest(&mut self.settled)) else { return };
+        self.doubt_in(slot, 0);
         self.cover(self.settled_count);
-        self.settle(kept);
+        self.settle(slot);
     }
 
     /// Returns the end of the last fence that holds a request. None: no fence does.

@@ -370,3 +370,19 @@ fn an_answer_that_comes_after_its_session_is_such_a_loss() {
     flush(&mut fence, 0);
     assert!(fence.may_keep(at(0)) && fence.may_keep(at(8)));
 }
+
+#[test]
+fn an_entry_of_the_whole_export_is_complete_before_the_settled_ones_end() {
+    let mut fence = fence();
+    let (one, two) = (fence.request(), fence.request());
+    let settled = sent(fence.begin(at(64), false, one, 0));
+    fence.changes_end(0);
+    let answered = sent(fence.begin(at(8), false, two, SETTLE_NS));
+    fence.answered(answered);
+    fence.session_ends(SETTLE_NS);
+    // The store of one word has ended the old entry: a kill before it leaves both.
+    let old = fence.table.entry(settled.slot()).expect("it is sound");
+    assert_eq!((old.state, old.first), (State::Free, 64));
+    assert!([0, 8, 64, 1 << 19].iter().all(|&first| !fence.may_keep(at(first))));
+    assert_eq!((fence.settled.len(), fence.free.len()), (1, SLOTS - 1));
+}

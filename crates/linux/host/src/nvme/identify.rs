@@ -116,12 +116,34 @@ pub fn namespace(device: &impl AsFd) -> Result<Namespace, NvmeError> {
     })
 }
 
-/// Returns the numbers of the namespaces that a device's controller has, in ascending order.
+/// Lists of IDENTIFY: the namespaces that this controller serves, and all that exist in the drive,
+/// also those of its other controllers and of none.
+const ACTIVE: u32 = 0x02;
+const ALLOCATED: u32 = 0x10;
+
+/// Returns the numbers of all namespaces of a device's drive, in ascending order.
 ///
 /// # Errors
 /// The device is not NVMe, or this user may not send it commands.
-pub fn active_namespaces(device: &impl AsFd) -> Result<Vec<u32>, NvmeError> {
-    let page = identify(device, 0, 2)?;
+pub fn all_namespaces(device: &impl AsFd) -> Result<Vec<u32>, NvmeError> {
+    all_of(device)
+}
+
+fn all_of(drive: &impl Drive) -> Result<Vec<u32>, NvmeError> {
+    let mut all = listed(drive, ACTIVE)?;
+    match listed(drive, ALLOCATED) {
+        Ok(more) => all.extend(more),
+        // A drive without management of namespaces does not have this list.
+        Err(NvmeError::Drive(_)) => {}
+        Err(error) => return Err(error),
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+fn listed(drive: &impl Drive, kind: u32) -> Result<Vec<u32>, NvmeError> {
+    let page = identify(drive, 0, kind)?;
     let numbers = page.chunks_exact(4).map(|chunk| double(chunk, 0));
     Ok(numbers.take_while(|number| *number > 0).collect())
 }
@@ -150,5 +172,43 @@ mod tests {
         page[280..296].fill(0xff);
         assert_eq!(controller_of(&page).capacity_bytes, u64::MAX);
         assert_eq!(controller_of(&vec![0; PAGE_BYTES]), Controller::default());
+    }
+
+    /// A drive with these lists of namespaces.
+    struct Lists {
+        active: &'static [u32],
+        allocated: Result<&'static [u32], NvmeError>,
+    }
+
+    impl Drive for Lists {
+        fn run(&self, command: Command, data: &mut [u8]) -> Result<(), NvmeError> {
+            assert_eq!((command.opcode, command.namespace), (IDENTIFY, 0));
+            let list = match command.words_10[0] {
+                ACTIVE => self.active,
+                ALLOCATED => self.allocated?,
+                kind => panic!("{kind:#x}"),
+            };
+            let bytes = list.iter().flat_map(|number| number.to_le_bytes());
+            data.iter_mut().zip(bytes).for_each(|(at, byte)| *at = byte);
+            Ok(())
+        }
+
+        fn namespace_id(&self) -> Result<u32, NvmeError> {
+            Ok(1)
+        }
+    }
+
+    #[test]
+    fn namespaces_of_other_controllers_and_of_none_are_on_the_drive() {
+        let gone = NvmeError::System(rustix::io::Errno::IO);
+        for (active, allocated, all) in [
+            (&[1][..], Ok(&[1][..]), Ok(vec![1])),
+            (&[2], Ok(&[1, 2, 7]), Ok(vec![1, 2, 7])),
+            (&[1, 3], Ok(&[]), Ok(vec![1, 3])),
+            (&[1], Err(NvmeError::Drive(0x2002)), Ok(vec![1])),
+            (&[1], Err(gone), Err(gone)),
+        ] {
+            assert_eq!(all_of(&Lists { active, allocated }), all);
+        }
     }
 }

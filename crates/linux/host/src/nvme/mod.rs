@@ -11,7 +11,7 @@ mod smart;
 pub use erase::{
     FormatErase, SanitizeAction, SanitizeError, SanitizeState, format, sanitize, sanitize_state,
 };
-pub use identify::{Controller, Namespace, active_namespaces, controller, namespace};
+pub use identify::{Controller, Namespace, all_namespaces, controller, namespace};
 
 use crate::smartctl::{Nothing, Report, TIME_MAX};
 use rustix::io::Errno;

@@ -35,6 +35,17 @@ const GFS_AT: u64 = 64 << 10;
 /// Locking protocols of several hosts, 96 bytes further on.
 const GFS_LOCKS: &[&[u8]] = &[b"lock_dlm", b"lock_gulm"];
 const BTRFS: &[u8] = b"_BHRfS_M";
+/// The number of devices of a btrfs file system, 64 bits, the lowest first: 2 to 255.
+const BTRFS_DEVICES: &[&[u8]] = &{
+    const NUMBERS: [[u8; 8]; 254] = numbers_from_2();
+    let mut all: [&[u8]; 254] = [&[]; 254];
+    let mut index = 0;
+    while index < all.len() {
+        all[index] = &NUMBERS[index];
+        index += 1;
+    }
+    all
+};
 /// Positions of the second header of LUKS2, one for each size of the first.
 const LUKS_SECOND_AT: &[u64] =
     &[0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000];
@@ -81,6 +92,16 @@ const MINIX: &[&[u8]] = &[
     &[0x24, 0x68],
     &[0x24, 0x78],
 ];
+
+const fn numbers_from_2() -> [[u8; 8]; 254] {
+    let mut all = [[0; 8]; 254];
+    let mut index = 0;
+    while index < all.len() {
+        all[index][0] = index as u8 + 2;
+        index += 1;
+    }
+    all
+}
 
 /// Creates the mark of the uberblocks in a ZFS label at the start.
 const fn uberblocks(label: u64, bytes: &'static [u8]) -> Mark {
@@ -189,6 +210,8 @@ pub(super) static SIGNATURES: &[Signature] = signatures! {
     // File systems of one host.
     ["xfs"], Kind::FileSystem, "an XFS file system", [[at(0, b"XFSB")]];
     ["exfs"], Kind::FileSystem, "an EXFS file system", [[at(0, b"EXFS")]];
+    ["btrfs"], Kind::Member, "a device of a btrfs file system on several",
+        [[at(0x1_0040, BTRFS), one_of(&[0x1_0088], BTRFS_DEVICES)]];
     ["btrfs"], Kind::FileSystem, "a btrfs file system", [[at(0x1_0040, BTRFS)], [at(0x40, BTRFS)]];
     ["btrfs"], Kind::FileSystem, "a copy of a btrfs file system's superblock",
         [[at((64 << 20) + 0x40, BTRFS)], [at((256 << 30) + 0x40, BTRFS)]];
@@ -228,7 +251,7 @@ pub(super) static SIGNATURES: &[Signature] = signatures! {
     ["xenix"], Kind::FileSystem, "a Xenix file system",
         [[at(2048, &[0x2b, 0x55, 0x44])], [at(2048, &[0x44, 0x55, 0x2b])]];
     ["sysv"], Kind::FileSystem, "a System V file system", [[one_of(SYSV_AT, SYSV)]];
-    ["xfs_external_log"], Kind::FileSystem, "a log of an XFS file system",
+    ["xfs_external_log"], Kind::Member, "a log of an XFS file system",
         [[slots(at(0, &[0xfe, 0xed, 0xba, 0xbe]), 512, 512)]];
     ["gfs2", "gfs"], Kind::FileSystem, "a GFS2 file system of one host", [[at(GFS_AT, GFS)]];
     // Partition tables.
@@ -249,7 +272,9 @@ pub(super) static SIGNATURES: &[Signature] = signatures! {
         [[at(0, b"ER"), at(512, b"PM")], [at(0, b"ER"), at(512, b"TS")]];
     ["sun"], Kind::Table, "a partition table (Sun)", [[at(508, &[0xda, 0xbe])]];
     // Marks of two or three bytes.
-    ["ext2", "ext3", "ext4", "ext4dev", "jbd"], Kind::FileSystem,
+    ["jbd"], Kind::Member, "a journal of another ext3 or ext4 file system",
+        [[at(0x438, &[0x53, 0xef]), at(0x460, &[8, 0, 0, 0])]];
+    ["ext2", "ext3", "ext4", "ext4dev"], Kind::FileSystem,
         "an ext2, ext3 or ext4 file system", [[at(0x438, &[0x53, 0xef])]];
     ["nilfs2"], Kind::FileSystem, "a NILFS2 file system",
         [[at(0x406, &[0x34, 0x34])], [end(512, 4096 - 6, &[0x34, 0x34])],

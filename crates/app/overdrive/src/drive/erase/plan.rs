@@ -4,7 +4,7 @@ use super::method::{Commands, Method, Own, method_of};
 use super::{Choice, risks};
 use crate::drive::target::Target;
 use host::disks::Interface;
-use host::nvme::{self, Controller, FormatErase, Namespace, active_namespaces};
+use host::nvme::{self, Controller, FormatErase, Namespace, all_namespaces};
 use host::scsi::{self, ScsiErase, ScsiError};
 use host::{discard, zero};
 use stack::{Exit, Failure};
@@ -161,7 +161,7 @@ impl Nvme {
         Ok(Nvme {
             controller: nvme::controller(file).map_err(failed)?,
             namespace: nvme::namespace(file).map_err(failed)?,
-            all: active_namespaces(file).map_err(failed)?,
+            all: all_namespaces(file).map_err(failed)?,
         })
     }
 
