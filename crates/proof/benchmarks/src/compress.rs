@@ -18,6 +18,7 @@ use anyhow::{Result, ensure};
 use block::{Compress, Memory};
 use cache::Geometry;
 use lane::Random;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 #[derive(clap::Args)]
@@ -159,25 +160,29 @@ fn run_tier(arguments: &Arguments, sides: &mut [Side; 2]) -> Result<()> {
         counters.compressed_slots,
         (counters.blocks_held + counters.compressed_blocks) as f64 / tier.slots as f64
     );
-    // The oldest blocks are compressed, behind the hot ones. In the other cache the newest ones are
-    // there.
-    let first = tier.slots / 8 + tier.slots / 64;
-    let reads = arguments.reads.min(tier.slots / 4 / arguments.pairs as u64);
-    let (mut next, mut newest) = (first, all);
+    // Blocks that are read once, and then evicted by more blocks than the tier leaves uncompressed.
+    // So they are the newest ones of the tier, and reading them once moves none.
+    tier.fix_tier_share(TierShare { stores_rejected: true, ..SHARE });
+    let evicted = tier.slots / 4;
+    tier.read_shuffled(all..all + evicted + tier.slots * 5 / 8);
+    let cold = cold_blocks(plain);
+    let reads = arguments.reads.min(evicted / arguments.pairs as u64);
+    let before = [tier.counters(), plain.counters()];
+    let (mut next, mut rest) = (all, cold.chunks(reads as usize));
     let pairs = alternate(
         arguments.pairs,
         || {
             next += reads;
             tier.read_shuffled(next - reads..next)
         },
-        || {
-            newest -= reads;
-            plain.read_shuffled(newest..newest + reads)
-        },
+        || plain.read(rest.next().expect("three quarters of the slots").to_vec()),
     );
-    let used = tier.counters().compressed_used - counters.compressed_used;
     let read = reads * arguments.pairs as u64;
-    ensure!(used * 10 > read * 9, "only {used} of {read} reads were hits of the tier");
+    let used = tier.counters().compressed_used - before[0].compressed_used;
+    ensure!(used == read, "only {used} of {read} reads were hits of the tier");
+    let hits = plain.counters().read_hits - before[1].read_hits;
+    ensure!(hits == read, "only {hits} of {read} reads were hits without a tier");
+    tier.fix_tier_share(SHARE);
     let extra = median(pairs.differences());
     println!(
         "hits of compressed blocks: {:.0} ns, {:.0} ns of uncompressed ones; {extra:.0} ns more  \
@@ -187,6 +192,17 @@ fn run_tier(arguments: &Arguments, sides: &mut [Side; 2]) -> Result<()> {
         verdict(extra <= TIER_NS_MAX)
     );
     Ok(())
+}
+
+/// Returns the blocks in memory except the hot ones, in random order.
+fn cold_blocks(side: &mut Side) -> Vec<u64> {
+    let (mut cold, mut random) = (side.held(), Random::new(7));
+    let hot: HashSet<u64> = (0..side.slots / 8).map(|at| shuffled(at, side.blocks)).collect();
+    cold.retain(|block| !hot.contains(block));
+    for at in (1..cold.len()).rev() {
+        cold.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    cold
 }
 
 /// Reads blocks that are in no cache: in the steps of the misses themselves, and with all tasks.
