@@ -3,8 +3,8 @@
 //! anything) and behind a delay.
 //!
 //! A server that waits for its backing less often sleeps less, and then the kernel's scheduler may
-//! give it another part of a processor that it shares. So a control runs beside the two: without
-//! compression, with so much memory that it has as many hits as the server that compresses.
+//! give it another part of a processor that it shares. Hence a control runs beside the two: without
+//! compression, with the memory for as many hits as the server that compresses.
 
 use super::{Arguments, Hogs};
 use crate::fio::{FioRun, Load, fio_load};
