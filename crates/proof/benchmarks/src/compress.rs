@@ -4,7 +4,7 @@
 //! ```text
 //!   hits     of uncompressed blocks, processor time a read; with a fixed share of the tier, and
 //!            while the share is chosen
-//!   tier     hits of compressed blocks, compared with those of uncompressed ones
+//!   tier     first reads of compressed blocks, compared with reads of uncompressed ones
 //!   misses   every read is a miss that evicts a block, which is dropped or compressed
 //!   zipf     hit ratio of the same memory, and of uncompressed memory twice as large
 //! ```
@@ -18,7 +18,6 @@ use anyhow::{Result, ensure};
 use block::{Compress, Memory};
 use cache::Geometry;
 use lane::Random;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 #[derive(clap::Args)]
@@ -85,8 +84,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     let mut fixed = sides()?;
     fixed[0].fix_tier_share(SHARE);
-    run_hits(arguments, &mut fixed, "fixed share")?;
     run_tier(arguments, &mut fixed)?;
+    drop(fixed);
+    let mut fixed = sides()?;
+    fixed[0].fix_tier_share(SHARE);
+    run_hits(arguments, &mut fixed, "fixed share")?;
+    print_held(&fixed[0]);
     run_misses(arguments, &mut fixed, "blocks that the policy rejects are dropped");
     fixed[0].fix_tier_share(TierShare { stores_rejected: true, ..SHARE });
     run_misses(arguments, &mut fixed, "each evicted block is compressed");
@@ -148,41 +151,44 @@ fn run_hits(arguments: &Arguments, sides: &mut [Side; 2], share: &str) -> Result
     Ok(())
 }
 
-fn run_tier(arguments: &Arguments, sides: &mut [Side; 2]) -> Result<()> {
-    let [tier, plain] = sides;
-    let all = tier.slots * 3 / 2;
-    let counters = tier.counters();
+fn print_held(side: &Side) {
+    let counters = side.counters();
     println!(
         "memory of {} blocks holds {} and {} compressed in {}: {:.2} times as many",
-        tier.slots,
+        side.slots,
         counters.blocks_held,
         counters.compressed_blocks,
         counters.compressed_slots,
-        (counters.blocks_held + counters.compressed_blocks) as f64 / tier.slots as f64
+        (counters.blocks_held + counters.compressed_blocks) as f64 / side.slots as f64
     );
-    // Blocks that are read once, and then evicted by more blocks than the tier leaves uncompressed.
-    // So they are the newest ones of the tier, and reading them once moves none.
-    tier.fix_tier_share(TierShare { stores_rejected: true, ..SHARE });
-    let evicted = tier.slots / 4;
-    tier.read_shuffled(all..all + evicted + tier.slots * 5 / 8);
+}
+
+/// Compares first reads of compressed blocks with reads of uncompressed ones, in caches that are
+/// new: a tier whose blocks were read before stores those again when they are the oldest, and then
+/// has no room for some new ones.
+fn run_tier(arguments: &Arguments, sides: &mut [Side; 2]) -> Result<()> {
+    let [tier, plain] = sides;
+    for side in [&mut *tier, &mut *plain] {
+        side.read_shuffled(0..side.slots * 3 / 2);
+    }
     let cold = cold_blocks(plain);
-    let reads = arguments.reads.min(evicted / arguments.pairs as u64);
+    let reads = arguments.reads.min(tier.slots / 4 / arguments.pairs as u64);
     let before = [tier.counters(), plain.counters()];
-    let (mut next, mut rest) = (all, cold.chunks(reads as usize));
+    // The oldest blocks are compressed, and reading them once moves none.
+    let (mut next, mut rest) = (0, cold.chunks(reads as usize));
     let pairs = alternate(
         arguments.pairs,
         || {
             next += reads;
             tier.read_shuffled(next - reads..next)
         },
-        || plain.read(rest.next().expect("three quarters of the slots").to_vec()),
+        || plain.read(rest.next().expect("a quarter of the slots").to_vec()),
     );
     let read = reads * arguments.pairs as u64;
     let used = tier.counters().compressed_used - before[0].compressed_used;
     ensure!(used == read, "only {used} of {read} reads were hits of the tier");
     let hits = plain.counters().read_hits - before[1].read_hits;
     ensure!(hits == read, "only {hits} of {read} reads were hits without a tier");
-    tier.fix_tier_share(SHARE);
     let extra = median(pairs.differences());
     println!(
         "hits of compressed blocks: {:.0} ns, {:.0} ns of uncompressed ones; {extra:.0} ns more  \
@@ -194,11 +200,9 @@ fn run_tier(arguments: &Arguments, sides: &mut [Side; 2]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the blocks in memory except the hot ones, in random order.
+/// Returns the blocks in memory in random order.
 fn cold_blocks(side: &mut Side) -> Vec<u64> {
     let (mut cold, mut random) = (side.held(), Random::new(7));
-    let hot: HashSet<u64> = (0..side.slots / 8).map(|at| shuffled(at, side.blocks)).collect();
-    cold.retain(|block| !hot.contains(block));
     for at in (1..cold.len()).rev() {
         cold.swap(at, random.below(at as u64 + 1) as usize);
     }
