@@ -47,7 +47,7 @@ pub(crate) const CHANGE: [Step; 10] = [
     Step {
         what: "the daemon killed and cut off its power, 30 seconds",
         arguments: "xtask kills --as-tested --seconds 30 --dirty-bytes default,1M,128K \
-                    --if-possible",
+                    --compress off,lz4,zstd --memory-mib 8 --if-possible",
     },
     Step { what: "the manual, and its links", arguments: "xtask book --if-possible" },
     Step {
@@ -134,7 +134,7 @@ pub(crate) const NIGHT: [Step; 23] = [
     Step {
         what: "the daemon killed and cut off its power, an hour",
         arguments: "xtask kills --seconds 3600 --seed {date} --dirty-bytes default,1M,128K \
-                    --if-possible",
+                    --compress off,lz4,zstd,auto --memory-mib 8 --if-possible",
     },
     Step {
         what: "the daemon killed and cut off its power, by the independent checker, half an hour",

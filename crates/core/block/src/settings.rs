@@ -181,8 +181,8 @@ words! {
     Compress {
         Off "off" "Evicted blocks are dropped.",
         Auto "auto" "As lz4, while the hits that this brings save more time than it costs.",
-        Lz4 "lz4" "Evicted clean blocks that become smaller by a quarter are kept compressed, in up \
-                   to half of the memory; a hit of one takes some microseconds more.",
+        Lz4 "lz4" "Evicted clean blocks that become smaller by 17 % are kept compressed, in up to \
+                   three quarters of the memory; a hit of one takes some microseconds more.",
         Zstd "zstd" "As lz4, with Zstandard: the blocks become smaller by another fifth to third, \
                      and their compression and hits take about three times as long.",
     }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use block::{Buf, Compress, Extent, Limits, Memory, Request, Stack, WriteMode};
 use cache::{Arena, Cache, Counters, Geometry, Settings, Shared};
 use lane::{Lane, Prices, World};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -45,6 +45,7 @@ pub(crate) struct Side {
     world: World,
     lane: Lane,
     stack: Stack,
+    cache: Cache,
     shared: Arc<Shared>,
     /// Blocks of the volume.
     pub(crate) blocks: u64,
@@ -80,8 +81,9 @@ impl Side {
         memory.zero(0, memory.bytes());
         let shared = Shared::new(&device.limits, geometry, settings, 0, Arc::new(memory))?;
         let below = Stack::new(&lane, device);
-        let stack = Stack::new(&lane, Cache::attach(&shared, &lane, below));
-        Ok(Side { world, lane, stack, shared, blocks, slots })
+        let cache = Cache::attach(&shared, &lane, below);
+        let stack = Stack::new(&lane, cache.clone());
+        Ok(Side { world, lane, stack, cache, shared, blocks, slots })
     }
 
     /// Fixes the share of its compressed tier.
@@ -149,6 +151,22 @@ impl Side {
     pub(crate) fn read_shuffled(&mut self, numbers: std::ops::Range<u64>) -> f64 {
         let blocks = self.blocks;
         self.read(numbers.map(move |number| shuffled(number, blocks)))
+    }
+
+    /// Returns the blocks in memory, compressed or not.
+    pub(crate) fn held(&mut self) -> Vec<u64> {
+        let (cache, held) = (self.cache.clone(), Rc::new(RefCell::new(None)));
+        let listed = held.clone();
+        let list = async move {
+            let (mut blocks, mut next) = (Vec::new(), Some(0));
+            while let Some(from) = next {
+                next = cache.list_held_blocks(from, &mut blocks).await;
+            }
+            listed.replace(Some(blocks));
+        };
+        self.lane.spawn(list).expect("a slot is free");
+        self.world.run_until(|| held.borrow().is_some());
+        held.take().unwrap_or_default().into_iter().map(|held| held.block).collect()
     }
 
     /// Returns the counters of the volume.

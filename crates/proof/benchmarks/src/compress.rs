@@ -4,7 +4,7 @@
 //! ```text
 //!   hits     of uncompressed blocks, processor time a read; with a fixed share of the tier, and
 //!            while the share is chosen
-//!   tier     hits of compressed blocks, compared with those of uncompressed ones
+//!   tier     first reads of compressed blocks, compared with reads of uncompressed ones
 //!   misses   every read is a miss that evicts a block, which is dropped or compressed
 //!   zipf     hit ratio of the same memory, and of uncompressed memory twice as large
 //! ```
@@ -84,8 +84,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     let mut fixed = sides()?;
     fixed[0].fix_tier_share(SHARE);
-    run_hits(arguments, &mut fixed, "fixed share")?;
     run_tier(arguments, &mut fixed)?;
+    drop(fixed);
+    let mut fixed = sides()?;
+    fixed[0].fix_tier_share(SHARE);
+    run_hits(arguments, &mut fixed, "fixed share")?;
+    print_held(&fixed[0]);
     run_misses(arguments, &mut fixed, "blocks that the policy rejects are dropped");
     fixed[0].fix_tier_share(TierShare { stores_rejected: true, ..SHARE });
     run_misses(arguments, &mut fixed, "each evicted block is compressed");
@@ -147,37 +151,44 @@ fn run_hits(arguments: &Arguments, sides: &mut [Side; 2], share: &str) -> Result
     Ok(())
 }
 
-fn run_tier(arguments: &Arguments, sides: &mut [Side; 2]) -> Result<()> {
-    let [tier, plain] = sides;
-    let all = tier.slots * 3 / 2;
-    let counters = tier.counters();
+fn print_held(side: &Side) {
+    let counters = side.counters();
     println!(
         "memory of {} blocks holds {} and {} compressed in {}: {:.2} times as many",
-        tier.slots,
+        side.slots,
         counters.blocks_held,
         counters.compressed_blocks,
         counters.compressed_slots,
-        (counters.blocks_held + counters.compressed_blocks) as f64 / tier.slots as f64
+        (counters.blocks_held + counters.compressed_blocks) as f64 / side.slots as f64
     );
-    // The oldest blocks are compressed, behind the hot ones. In the other cache the newest ones are
-    // there.
-    let first = tier.slots / 8 + tier.slots / 64;
+}
+
+/// Compares first reads of compressed blocks with reads of uncompressed ones, in caches that are
+/// new: a tier whose blocks were read before stores those again when they are the oldest, and then
+/// has no room for some new ones.
+fn run_tier(arguments: &Arguments, sides: &mut [Side; 2]) -> Result<()> {
+    let [tier, plain] = sides;
+    for side in [&mut *tier, &mut *plain] {
+        side.read_shuffled(0..side.slots * 3 / 2);
+    }
+    let cold = cold_blocks(plain);
     let reads = arguments.reads.min(tier.slots / 4 / arguments.pairs as u64);
-    let (mut next, mut newest) = (first, all);
+    let before = [tier.counters(), plain.counters()];
+    // The oldest blocks are compressed, and reading them once moves none.
+    let (mut next, mut rest) = (0, cold.chunks(reads as usize));
     let pairs = alternate(
         arguments.pairs,
         || {
             next += reads;
             tier.read_shuffled(next - reads..next)
         },
-        || {
-            newest -= reads;
-            plain.read_shuffled(newest..newest + reads)
-        },
+        || plain.read(rest.next().expect("a quarter of the slots").to_vec()),
     );
-    let used = tier.counters().compressed_used - counters.compressed_used;
     let read = reads * arguments.pairs as u64;
-    ensure!(used * 10 > read * 9, "only {used} of {read} reads were hits of the tier");
+    let used = tier.counters().compressed_used - before[0].compressed_used;
+    ensure!(used == read, "only {used} of {read} reads were hits of the tier");
+    let hits = plain.counters().read_hits - before[1].read_hits;
+    ensure!(hits == read, "only {hits} of {read} reads were hits without a tier");
     let extra = median(pairs.differences());
     println!(
         "hits of compressed blocks: {:.0} ns, {:.0} ns of uncompressed ones; {extra:.0} ns more  \
@@ -187,6 +198,15 @@ fn run_tier(arguments: &Arguments, sides: &mut [Side; 2]) -> Result<()> {
         verdict(extra <= TIER_NS_MAX)
     );
     Ok(())
+}
+
+/// Returns the blocks in memory in random order.
+fn cold_blocks(side: &mut Side) -> Vec<u64> {
+    let (mut cold, mut random) = (side.held(), Random::new(7));
+    for at in (1..cold.len()).rev() {
+        cold.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    cold
 }
 
 /// Reads blocks that are in no cache: in the steps of the misses themselves, and with all tasks.

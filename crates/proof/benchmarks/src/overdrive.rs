@@ -140,6 +140,14 @@ impl Overdrive {
         serde_json::from_str(&said).context(said)
     }
 
+    /// Returns the counters of this server, one of several that run here.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub(crate) fn counted_by(&self, server: &Program) -> Result<Counted> {
+        Ok(Counted(self.stats_of(server)?["counters"].clone()))
+    }
+
     /// Discards the retained data of a volume whose server was killed.
     ///
     /// # Errors

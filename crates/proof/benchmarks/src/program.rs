@@ -140,13 +140,26 @@ impl Program {
     /// # Errors
     /// If it has ended.
     pub(crate) fn used_ns(&self) -> Result<u64> {
+        self.scheduled_ns(0)
+    }
+
+    /// Returns the time that all its threads have waited for a processor, in nanoseconds.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub(crate) fn waited_ns(&self) -> Result<u64> {
+        self.scheduled_ns(1)
+    }
+
+    /// Returns the sum over all threads of a field of `schedstat`: "running waiting slices".
+    fn scheduled_ns(&self, field: usize) -> Result<u64> {
         let tasks = format!("/proc/{}/task", self.child.id());
         let mut sum = 0;
         for task in std::fs::read_dir(tasks)? {
-            // "running waiting slices"; a thread that has just ended has none.
+            // A thread that has just ended has none.
             let text = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
-            let running = text.split(' ').next().and_then(|number| number.parse::<u64>().ok());
-            sum += running.unwrap_or(0);
+            let number = text.split(' ').nth(field).and_then(|number| number.parse::<u64>().ok());
+            sum += number.unwrap_or(0);
         }
         Ok(sum)
     }

@@ -31,6 +31,7 @@ impl Run {
             Event::Upgrade => return self.upgrade(daemon, clients),
             Event::Holder => self.holder()?,
             Event::Freeze => self.freeze()?,
+            Event::Switch => self.switch()?,
             Event::Retry => self.fail_and_mend()?,
             Event::Kill(_)
             | Event::LostFlush(_)
@@ -151,6 +152,23 @@ impl Run {
             self.accuse(format!("the backing changed in a freeze, at byte {place:?}"));
         }
         self.workspace.well(&["volume", "resume", "v"]).map(drop)
+    }
+
+    /// Compression is switched under load.
+    fn switch(&mut self) -> Result<()> {
+        for _ in 0..1 + self.random.below(8) {
+            let how = ["off", "auto", "lz4", "zstd"][self.random.below(4) as usize];
+            self.workspace.well(&["volume", "set", "v", &format!("compress={how}")])?;
+            self.ledger().note(&format!("compress={how}"));
+            rest(here(Duration::from_millis(self.random.below(60))));
+        }
+        self.tally.switches += 1;
+        let counts = self.workspace.counters();
+        let count = |name: &str| counts[name].as_u64().unwrap_or(0);
+        self.tally.compressed_stored += count("compressed_stored");
+        self.tally.compressed_used += count("compressed_used");
+        self.tally.compressed_retained += count("compressed_retained");
+        Ok(())
     }
 
     /// Waits until the volume is in this state.

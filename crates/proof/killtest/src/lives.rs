@@ -127,6 +127,12 @@ impl Run {
         if let Some(bytes) = buffers.get(turn).filter(|bytes| *bytes != "default") {
             all.extend(["--dirty-bytes", bytes.as_str()]);
         }
+        // By number, too, and another one for each turn of the buffers.
+        let compress = &self.options.compress;
+        let turn = self.tally.lives as usize / buffers.len().max(1) % compress.len().max(1);
+        if let Some(how) = compress.get(turn) {
+            all.extend(["--compress", how.as_str()]);
+        }
         // By number, too: half of the lives have two threads, each with its own ring.
         let threads = if (self.tally.lives / 2).is_multiple_of(2) { "1" } else { "2" };
         all.extend(["--threads", threads]);
@@ -184,7 +190,8 @@ impl Run {
             Event::Resize => {
                 let strike = Strike::After(self.random.below(400));
                 self.kill(&strike, daemon)?;
-                self.memory_mib = if self.memory_mib == 16 { 24 } else { 16 };
+                let usual = self.options.memory_mib;
+                self.memory_mib = if self.memory_mib == usual { usual + usual / 2 } else { usual };
                 self.tally.settles += 1;
                 self.ledger().doubt();
                 Ok(())

@@ -54,6 +54,15 @@ struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "MODE,...",
         value_parser = ["back", "back-now", "through", "none"])]
     write: Vec<String>,
+    /// Whether the daemons compress evicted blocks, in turn. Three of four stamps are compressible.
+    #[arg(long, value_delimiter = ',', value_name = "HOW,...",
+        value_parser = ["off", "auto", "lz4", "zstd"])]
+    compress: Vec<String>,
+    /// Memory of the daemons, in MiB. The volume has 32: a smaller memory evicts more blocks. Some
+    /// daemons have half as much again.
+    #[arg(long, default_value_t = 16, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(4..=1024))]
+    memory_mib: u64,
     /// To test the judge: the daemons serve with this durability, but are judged by --durability.
     #[arg(long, value_parser = ["flush", "ordered", "scratch"], value_name = "WHAT")]
     serve_as: Option<String>,
@@ -124,6 +133,8 @@ impl Arguments {
             mode: self.durability,
             dirty_bytes: self.dirty_bytes.clone(),
             write: self.write.clone(),
+            compress: self.compress.clone(),
+            memory_mib: self.memory_mib,
             serve_as: self.serve_as.clone(),
             slower: self.slower,
             flushes: self.lying_backing,

@@ -44,6 +44,8 @@ pub enum Event {
     Holder,
     /// A freeze under load, then a kill.
     Freeze,
+    /// Compression is switched several times under load, then a kill.
+    Switch,
     /// The backing fails; it is repaired, and the error cleared.
     Retry,
     /// The backing fails permanently; dirty data is rescued to a file.
@@ -135,6 +137,7 @@ pub enum Only {
     Upgrade,
     Holder,
     Freeze,
+    Switch,
     Retry,
     Rescue,
 }
@@ -152,6 +155,7 @@ fn one(random: &mut Random, only: Only) -> Event {
         Only::Upgrade => Event::Upgrade,
         Only::Holder => Event::Holder,
         Only::Freeze => Event::Freeze,
+        Only::Switch => Event::Switch,
         Only::Retry => Event::Retry,
         Only::Rescue => Event::Rescue,
     }
@@ -178,6 +182,11 @@ pub struct RunOptions {
     pub dirty_bytes: Vec<String>,
     /// The write modes of the daemons, in turn. Empty: chosen.
     pub write: Vec<String>,
+    /// How the daemons compress evicted blocks, in turn. Empty: not at all.
+    pub compress: Vec<String>,
+    /// Memory of the daemons, in MiB. After [`Event::Resize`], half as much again, or the former
+    /// size.
+    pub memory_mib: u64,
     /// Serve with this durability, but judge by `mode`: a lie that power cuts must reveal.
     pub serve_as: Option<String>,
     /// Serve without a holder: acknowledged data is then lost with the daemon, which must be
@@ -223,6 +232,9 @@ pub fn choose(random: &mut Random, options: &RunOptions, tally: &Tally, last: &E
             2 if !options.no_holder && options.mode == Mode::Mixed => Event::Change,
             _ => Event::Cut(strike(random)),
         };
+    }
+    if !options.compress.is_empty() && random.one_in(12) {
+        return Event::Switch;
     }
     match random.below(100) {
         0..3 => Event::Stop,

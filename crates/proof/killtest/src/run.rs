@@ -72,6 +72,7 @@ impl Run {
         let signals = host::signals()?;
         let directory = tempfile::Builder::new().prefix("k").rand_bytes(5).tempdir()?;
         let mut random = Random::new(options.seed);
+        let memory_mib = options.memory_mib;
         let workspace =
             Workspace { directory: directory.path().to_owned(), program: options.program.clone() };
         let seed = random.next_u64();
@@ -101,7 +102,7 @@ impl Run {
             tally: Tally::default(),
             left: None,
             last: Event::Stop,
-            memory_mib: 16,
+            memory_mib,
             said: String::new(),
             habits: Habits { depth: 8, flush_in: 30, pause_us: 0, verifies: true },
             signals,

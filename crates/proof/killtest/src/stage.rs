@@ -268,10 +268,15 @@ impl Workspace {
 
     /// Whether nothing is dirty, and no epoch is being written, according to `volume stats`.
     pub fn is_clean(&self) -> bool {
+        let counted = self.counters();
+        counted["blocks_dirty"] == 0 && counted["epochs_closed"] == 0
+    }
+
+    /// Returns the counters of `volume stats`.
+    pub fn counters(&self) -> serde_json::Value {
         let stats = self.well(&["volume", "stats", "v", "--json"]).unwrap_or_default();
         let value: serde_json::Value = serde_json::from_str(&stats).unwrap_or_default();
-        let counted = &value["counters"];
-        counted["blocks_dirty"] == 0 && counted["epochs_closed"] == 0
+        value["counters"].clone()
     }
 
     /// Whether a holder retains memory for a daemon.

@@ -300,6 +300,13 @@ fn saved(home: &Home, suffix: &str, former: Option<&[u8]>) -> Vec<u8> {
     read().expect("it stays")
 }
 
+/// Ends the first minutes of a start, so that they have all reads until now, however busy the
+/// machine is. Returns the start-up list.
+fn end_first_minutes(server: &Server, home: &Home, former: Option<&[u8]>) -> Vec<u8> {
+    server.volume(&["set", "warm_save=100ms"]).well();
+    saved(home, "start", former)
+}
+
 /// The number of blocks that a list of hot blocks names.
 fn blocks_in(list: &[u8]) -> u64 {
     let number = |at: usize| usize::from(u16::from_le_bytes([list[at], list[at + 1]]));
@@ -317,13 +324,11 @@ fn the_blocks_of_a_start_are_fetched_ahead_of_the_next_one_even_after_a_kill() {
     let (place, home) = (place(), Home::new());
     let image = image(&place, 16);
     fill(&image, 1);
-    // The first minutes are some seconds: those of the first start are long enough for all reads
-    // on a busy machine. Nothing is retained, as after a reboot.
-    let options =
-        |first_minutes| ["--no-holder", "--warm-save", first_minutes, "--delay", "read=2ms"];
-    let server = serve(&home, &image, &options("12s"));
+    // Nothing is retained, as after a reboot.
+    let options = ["--no-holder", "--warm-save", "3600s", "--delay", "read=2ms"];
+    let server = serve(&home, &image, &options);
     read(&server, boot(), 1);
-    let list = saved(&home, "start", None);
+    let list = end_first_minutes(&server, &home, None);
     let path = files(&home, "start").remove(0);
     assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
     assert!(list.len() < 3 * 600 + 200, "{} bytes for 600 blocks", list.len());
@@ -332,7 +337,7 @@ fn the_blocks_of_a_start_are_fetched_ahead_of_the_next_one_even_after_a_kill() {
     lists(&home).iter().for_each(|list| fs::remove_file(list).expect("ours"));
     fill(&image, 2);
 
-    let server = serve(&home, &image, &options("3s"));
+    let server = serve(&home, &image, &options);
     wait_until("the start-up list is followed", || counter(&server, "start_cached") > 0);
     read(&server, boot(), 2);
     assert_eq!(counter(&server, "start_listed"), 600);
@@ -344,9 +349,9 @@ fn the_blocks_of_a_start_are_fetched_ahead_of_the_next_one_even_after_a_kill() {
     let mut former = saved(&home, "start", None);
     let mut home = server.kill();
     for _ in 0..3 {
-        let server = serve(&home, &image, &options("3s"));
+        let server = serve(&home, &image, &options);
         read(&server, 4000..4050, 2);
-        former = saved(&home, "start", Some(&former));
+        former = end_first_minutes(&server, &home, Some(&former));
         home = server.kill();
     }
     assert!(former.len() < 250, "{} bytes for 50 blocks", former.len());

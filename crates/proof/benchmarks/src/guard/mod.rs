@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// The file's size, in GiB: many times the cache's.
     #[arg(long, default_value_t = 1)]
     gib: u64,
-    /// Memory of the cache, in MiB.
+    /// Memory of the cache, in MiB (rows fast and compressed).
     #[arg(long, default_value_t = 64)]
     memory_mib: u64,
     /// Queue depths.
