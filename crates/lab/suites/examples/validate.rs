@@ -2,9 +2,10 @@
 //! modelled, error and evidence of each row, and the median errors of new, worn and trimmed drives
 //! and of latencies separately. `validate [WORD...]` runs only rows with one of the words in their
 //! name, `theory` the closed forms; `--left-out` also runs each drive with the parameters that its
-//! own figures have set replaced by those of its family; `--write` saves the results for `overdrive
-//! drive models NAME`; with `--strict` a miss gives status 1. `validate parameters` runs nothing:
-//! it prints which parameter of which preset was chosen by which figure, and counts the free ones.
+//! own figures have set replaced by those of its family, `--line-left-out` by those of other lines
+//! only; `--write` saves the results for `overdrive drive models NAME`; with `--strict` a miss gives
+//! status 1. `validate parameters` runs nothing: it prints which parameter of which preset was
+//! chosen by which figure, and counts the free ones.
 
 #[path = "validate/parameters.rs"]
 mod parameters;
@@ -13,6 +14,7 @@ mod table;
 #[path = "validate/theory.rs"]
 mod theory;
 
+use suites::published::family::Relatives;
 use suites::published::{Figure, figures, kept_in, measure};
 use table::Table;
 
@@ -39,8 +41,13 @@ fn main() {
     let figures: Vec<Figure> = figures().into_iter().filter(|it| selects(&named(it))).collect();
     let presets = parameters::all();
     measure(&figures, |figure, found| table.figure(figure, found, &presets));
-    if has("--left-out") {
-        parameters::leave_out(&figures, &presets, &mut table);
+    let relatives = match (has("--line-left-out"), has("--left-out")) {
+        (true, _) => Some(Relatives::OtherLines),
+        (false, true) => Some(Relatives::Others),
+        (false, false) => None,
+    };
+    if let Some(relatives) = relatives {
+        parameters::leave_out(&figures, &presets, relatives, &mut table);
     }
     if has("--write") {
         keep(&table);

@@ -1,7 +1,7 @@
 //! Published figures: each exists in its suite, and those that run quickly are met.
 
 use drives::Model;
-use suites::published::family::{LeftOut, left_out};
+use suites::published::family::{LeftOut, Relatives, left_out};
 use suites::published::parameters::{Parameter, is_recollected, parameters_of};
 use suites::published::{Class, Figure, Wanted, Worth, figures, figures_of, mark_doubts, measure};
 use suites::{Access, Outcome, Plan, Row, Target, find};
@@ -106,7 +106,7 @@ fn a_source_names_the_figure_that_set_its_parameter() {
     // Its worn row was used to choose this, so it tests nothing.
     let worn = set("ocz-vertex-120", "firmware.relocate_us");
     assert!(worn.iter().any(|what| what.contains("random:100%")), "{worn:?}");
-    let left = left_out(&model(pro), &all).expect("a sound model");
+    let left = left_out(&model(pro), &all, Relatives::Others).expect("a sound model");
     let (_, own, value, from) = left
         .replaced
         .iter()
@@ -128,11 +128,14 @@ fn a_source_names_the_figure_that_set_its_parameter() {
 #[test]
 fn a_family_s_values_are_scaled_to_the_drive() {
     let presets = Model::names().filter_map(Model::preset);
-    let all: Vec<(Model, Vec<Parameter>)> =
-        presets.map(|model| (model.clone(), parameters_of(&model, &figures_of(&model.name)))).collect();
-    let left = |drive: &str| -> LeftOut {
-        left_out(&Model::preset(drive).expect("a preset"), &all).expect("a sound model")
+    let all: Vec<(Model, Vec<Parameter>)> = presets
+        .map(|model| (model.clone(), parameters_of(&model, &figures_of(&model.name))))
+        .collect();
+    let left_from = |drive: &str, relatives| -> LeftOut {
+        let model = Model::preset(drive).expect("a preset");
+        left_out(&model, &all, relatives).expect("a sound model")
     };
+    let left = |drive: &str| left_from(drive, Relatives::Others);
     let value = |drive: &str, key: &str| {
         let left = left(drive);
         let found = left.replaced.iter().find(|(known, ..)| known == key).map(|it| it.2);
@@ -158,6 +161,11 @@ fn a_family_s_values_are_scaled_to_the_drive() {
     let kept = left("ocz-revodrive-350-480").kept;
     let kept: Vec<&str> = kept.iter().map(|it| it.key.as_str()).collect();
     assert_eq!(kept, ["limits.native_write_mb_s"]);
+    // Without the sizes of its own line it has no relatives, and others have some.
+    assert!(left_from("ocz-revodrive-350-240", Relatives::OtherLines).replaced.is_empty());
+    let others = left_from("intel-x25-m-g2-80", Relatives::OtherLines).replaced;
+    let write = others.iter().find(|(key, ..)| key == "firmware.write_us").expect("that of G1");
+    is(write.2, 91.0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::table::Table;
 use drives::Model;
-use suites::published::family::left_out;
+use suites::published::family::{Relatives, left_out};
 use suites::published::parameters::{Parameter, is_recollected, parameters_of};
 use suites::published::{Figure, figures, measure};
 
@@ -73,13 +73,18 @@ pub(crate) fn print() {
 /// Measures the figures on drives predicted from their family. A drive of which no parameter was
 /// replaced is the same, and is left out; so is a figure that has set a parameter for which no
 /// other drive has a value.
-pub(crate) fn leave_out(figures: &[Figure], presets: &Presets, table: &mut Table) {
+pub(crate) fn leave_out(
+    figures: &[Figure],
+    presets: &Presets,
+    relatives: Relatives,
+    table: &mut Table,
+) {
     println!();
     for (model, _) in &presets.0 {
         let own: Vec<Figure> =
             figures.iter().filter(|it| it.drive == model.name).cloned().collect();
-        let Some(left) = left_out(model, &presets.0).filter(|left| !left.replaced.is_empty())
-        else {
+        let left = left_out(model, &presets.0, relatives);
+        let Some(left) = left.filter(|left| !left.replaced.is_empty()) else {
             continue;
         };
         for (key, own, value, from) in left.replaced.iter().filter(|_| !own.is_empty()) {

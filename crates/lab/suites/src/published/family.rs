@@ -4,6 +4,15 @@
 use super::parameters::{Parameter, is_same, quantities};
 use drives::{Kind, Model};
 
+/// The drives that may predict another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Relatives {
+    /// All but the drive itself.
+    Others,
+    /// Not those of its product line either.
+    OtherLines,
+}
+
 /// A relative's parameter, with its value as a number.
 type Candidate<'a> = (&'a Model, &'a Parameter, f64);
 
@@ -19,8 +28,13 @@ pub fn family_value(
     model: &Model,
     parameter: &Parameter,
     all: &[(Model, Vec<Parameter>)],
+    relatives: Relatives,
 ) -> Option<(f64, String)> {
-    let others = all.iter().filter(|(other, _)| other.name != model.name);
+    let is_other = |other: &Model| match relatives {
+        Relatives::Others => other.name != model.name,
+        Relatives::OtherLines => line_of(&other.name) != line_of(&model.name),
+    };
+    let others = all.iter().filter(|(other, _)| is_other(other));
     let candidates: Vec<Candidate<'_>> = others
         .filter_map(|(other, parameters)| {
             let same = parameters.iter().find(|it| it.key == parameter.key)?;
@@ -88,8 +102,12 @@ fn is_derived_from(relative: &Parameter, parameter: &Parameter) -> bool {
 fn scale(key: &str, relative: &Model, model: &Model) -> f64 {
     let ratio = |of: fn(&Model) -> f64| of(model) / of(relative);
     match key {
-        "firmware.read_us" | "firmware.write_us" | "firmware.slot_us" | "firmware.relocate_us"
-        | "firmware.trim_us" | "firmware.trim_slot_us" => 1.0 / ratio(controllers),
+        "firmware.read_us"
+        | "firmware.write_us"
+        | "firmware.slot_us"
+        | "firmware.relocate_us"
+        | "firmware.trim_us"
+        | "firmware.trim_slot_us" => 1.0 / ratio(controllers),
         "limits.read_mb_s" | "limits.write_mb_s" => ratio(controllers) * ratio(link_mb_s),
         "limits.native_write_mb_s" => ratio(controllers),
         "slc.static_bytes" | "slc.dynamic_bytes" => ratio(flash_bytes),
@@ -158,14 +176,18 @@ pub struct LeftOut {
 
 /// Returns a drive in which each parameter that one of its own figures has set is replaced by its
 /// family's value.
-pub fn left_out(model: &Model, all: &[(Model, Vec<Parameter>)]) -> Option<LeftOut> {
+pub fn left_out(
+    model: &Model,
+    all: &[(Model, Vec<Parameter>)],
+    relatives: Relatives,
+) -> Option<LeftOut> {
     let (_, parameters) = all.iter().find(|(other, _)| other.name == model.name)?;
     let mut sections = std::collections::BTreeMap::<&str, String>::new();
     let (mut replaced, mut kept) = (Vec::new(), Vec::new());
     // The interface is on the label, whatever figure gives its rate.
     let is_replaced = |it: &&Parameter| !it.figures.is_empty() && !it.key.starts_with("link.");
     for parameter in parameters.iter().filter(is_replaced) {
-        let Some((value, from)) = family_value(model, parameter, all) else {
+        let Some((value, from)) = family_value(model, parameter, all, relatives) else {
             kept.push(parameter.clone());
             continue;
         };
