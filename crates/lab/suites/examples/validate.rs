@@ -3,9 +3,10 @@
 //! and of latencies separately. `validate [WORD...]` runs only rows with one of the words in their
 //! name, `theory` the closed forms; `--left-out` also runs each drive with the parameters that its
 //! own figures have set replaced by those of its family, `--line-left-out` by those of other lines
-//! only; `--write` saves the results for `overdrive drive models NAME`; with `--strict` a miss gives
-//! status 1. `validate parameters` runs nothing: it prints which parameter of which preset was
-//! chosen by which figure, and counts the free ones.
+//! only; `--saved` takes the values of the drives themselves from the last `--write`, which saves
+//! them for `overdrive drive models NAME`; with `--strict` a miss gives status 1. `validate
+//! parameters` runs nothing: it prints which parameter of which preset was chosen by which figure,
+//! and counts the free ones.
 
 #[path = "validate/parameters.rs"]
 mod parameters;
@@ -15,7 +16,7 @@ mod table;
 mod theory;
 
 use suites::published::family::Relatives;
-use suites::published::{Figure, figures, kept_in, measure};
+use suites::published::{Figure, figures, kept_in, measure, stored_value};
 use table::Table;
 
 #[global_allocator]
@@ -40,7 +41,11 @@ fn main() {
         |figure: &Figure| format!("{} {} {}", figure.drive, figure.what, figure.class.name());
     let figures: Vec<Figure> = figures().into_iter().filter(|it| selects(&named(it))).collect();
     let presets = parameters::all();
-    measure(&figures, |figure, found| table.figure(figure, found, &presets));
+    if has("--saved") {
+        figures.iter().for_each(|figure| table.figure(figure, stored_value(figure), &presets));
+    } else {
+        measure(&figures, |figure, found| table.figure(figure, found, &presets));
+    }
     let relatives = match (has("--line-left-out"), has("--left-out")) {
         (true, _) => Some(Relatives::OtherLines),
         (false, true) => Some(Relatives::Others),
