@@ -2,9 +2,11 @@
 //! modelled, error and evidence of each row, and the median errors of new, worn and trimmed drives
 //! and of latencies separately. `validate [WORD...]` runs only rows with one of the words in their
 //! name, `theory` the closed forms; `--left-out` also runs each drive with the parameters that its
-//! own figures have set replaced by those of its family; `--write` saves the results for `overdrive
-//! drive models NAME`; with `--strict` a miss gives status 1. `validate parameters` runs nothing:
-//! it prints which parameter of which preset was chosen by which figure, and counts the free ones.
+//! own figures have set replaced by those of its family, `--line-left-out` by those of other lines
+//! only; `--saved` takes the values of the drives themselves from the last `--write`, which saves
+//! them for `overdrive drive models NAME`; with `--strict` a miss gives status 1. `validate
+//! parameters` runs nothing: it prints which parameter of which preset was chosen by which figure,
+//! and counts the free ones.
 
 #[path = "validate/parameters.rs"]
 mod parameters;
@@ -13,7 +15,8 @@ mod table;
 #[path = "validate/theory.rs"]
 mod theory;
 
-use suites::published::{Figure, figures, kept_in, measure};
+use suites::published::family::Relatives;
+use suites::published::{Figure, figures, kept_in, measure, stored_value};
 use table::Table;
 
 #[global_allocator]
@@ -38,9 +41,18 @@ fn main() {
         |figure: &Figure| format!("{} {} {}", figure.drive, figure.what, figure.class.name());
     let figures: Vec<Figure> = figures().into_iter().filter(|it| selects(&named(it))).collect();
     let presets = parameters::all();
-    measure(&figures, |figure, found| table.figure(figure, found, &presets));
-    if has("--left-out") {
-        parameters::leave_out(&figures, &presets, &mut table);
+    if has("--saved") {
+        figures.iter().for_each(|figure| table.figure(figure, stored_value(figure), &presets));
+    } else {
+        measure(&figures, |figure, found| table.figure(figure, found, &presets));
+    }
+    let relatives = match (has("--line-left-out"), has("--left-out")) {
+        (true, _) => Some(Relatives::OtherLines),
+        (false, true) => Some(Relatives::Others),
+        (false, false) => None,
+    };
+    if let Some(relatives) = relatives {
+        parameters::leave_out(&figures, &presets, relatives, &mut table);
     }
     if has("--write") {
         keep(&table);

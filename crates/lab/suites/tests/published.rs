@@ -1,7 +1,8 @@
 //! Published figures: each exists in its suite, and those that run quickly are met.
 
 use drives::Model;
-use suites::published::parameters::{Parameter, is_recollected, left_out, parameters_of};
+use suites::published::family::{LeftOut, Relatives, left_out};
+use suites::published::parameters::{Parameter, is_recollected, parameters_of};
 use suites::published::{Class, Figure, Wanted, Worth, figures, figures_of, mark_doubts, measure};
 use suites::{Access, Outcome, Plan, Row, Target, find};
 
@@ -105,14 +106,16 @@ fn a_source_names_the_figure_that_set_its_parameter() {
     // Its worn row was used to choose this, so it tests nothing.
     let worn = set("ocz-vertex-120", "firmware.relocate_us");
     assert!(worn.iter().any(|what| what.contains("random:100%")), "{worn:?}");
-    let left = left_out(&model(pro), &all).expect("a sound model");
+    let left = left_out(&model(pro), &all, Relatives::Others).expect("a sound model");
     let (_, own, value, from) = left
         .replaced
         .iter()
         .find(|(key, ..)| key == "firmware.write_latency_us")
         .expect("a figure of its own has set it");
-    // No other size of it has a value of its own, so the nearest Samsungs have.
-    assert!(own == "11" && *value > 5.0 && from.contains("samsung-"), "{value} of {from}");
+    // No other size of it has a value of its own, so Samsung's others on its interface have: 13.3,
+    // 22.3 and 6.3 us, each of which counts once.
+    assert!(own == "11" && (*value - 13.3).abs() < 1e-9, "{value} of {from}");
+    assert!(from.contains("samsung-840-250") && from.contains("samsung-850-pro"), "{from}");
     let fact = |key: &str| left.model.facts.iter().find(|fact| fact.key == key).cloned();
     assert!(fact("firmware.write_latency_us").is_some_and(|fact| fact.source == "its family"));
     assert_eq!(
@@ -120,6 +123,49 @@ fn a_source_names_the_figure_that_set_its_parameter() {
         model(pro).facts.iter().find(|it| it.key == "nand.dies").cloned()
     );
     assert!(is_recollected(&model("ocz-vector-256")) && !is_recollected(&model(pro)));
+}
+
+#[test]
+fn a_family_s_values_are_scaled_to_the_drive() {
+    let presets = Model::names().filter_map(Model::preset);
+    let all: Vec<(Model, Vec<Parameter>)> = presets
+        .map(|model| (model.clone(), parameters_of(&model, &figures_of(&model.name))))
+        .collect();
+    let left_from = |drive: &str, relatives| -> LeftOut {
+        let model = Model::preset(drive).expect("a preset");
+        left_out(&model, &all, relatives).expect("a sound model")
+    };
+    let left = |drive: &str| left_from(drive, Relatives::Others);
+    let value = |drive: &str, key: &str| {
+        let left = left(drive);
+        let found = left.replaced.iter().find(|(known, ..)| known == key).map(|it| it.2);
+        found.unwrap_or_else(|| panic!("{drive}: {key} is not replaced"))
+    };
+    let is = |found: f64, expected: f64| {
+        assert!((found / expected - 1.0).abs() < 1e-6, "{found}, expected {expected}");
+    };
+    // Two controllers of the others' four. The 960 GB model inherits the value, which counts once.
+    is(value("ocz-revodrive-350-240", "firmware.write_us"), 5.8 * 2.0);
+    is(value("ocz-revodrive-350-240", "limits.write_mb_s"), 1720.0 / 2.0);
+    // The area is the same share of the flash in three of the four other sizes.
+    is(value("samsung-840-evo-250", "slc.static_bytes"), 3e9);
+    // Two bits a cell: no 840, and no EVO, whose values would be 860 and 890.
+    is(value("samsung-840-pro-128", "nand.program_us"), 606.0);
+    // The only other drives with its protocol have a link of twice the rate.
+    let limits = 1090.0_f64 * 820.0 / 1640.0;
+    is(value("plextor-m6e-256", "limits.read_mb_s"), limits);
+    // The 840 EVO's 19 us were derived from the 840's own 25.
+    let latency = value("samsung-840-250", "firmware.read_latency_us");
+    is(latency, (21.0_f64 * 16.0).sqrt());
+    // The only other value was derived from this one, so the figure is not predicted.
+    let kept = left("ocz-revodrive-350-480").kept;
+    let kept: Vec<&str> = kept.iter().map(|it| it.key.as_str()).collect();
+    assert_eq!(kept, ["limits.native_write_mb_s"]);
+    // Without the sizes of its own line it has no relatives, and others have some.
+    assert!(left_from("ocz-revodrive-350-240", Relatives::OtherLines).replaced.is_empty());
+    let others = left_from("intel-x25-m-g2-80", Relatives::OtherLines).replaced;
+    let write = others.iter().find(|(key, ..)| key == "firmware.write_us").expect("that of G1");
+    is(write.2, 91.0);
 }
 
 #[test]

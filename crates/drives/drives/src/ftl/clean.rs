@@ -120,7 +120,12 @@ impl Ftl {
                 }
                 let logical = self.owner[physical as usize];
                 if N::TIMED {
-                    reads.add((physical - base) / self.shape.unit_slots, physical, logical, nand);
+                    if physical >= reads.end_of_unit {
+                        reads.end(nand);
+                        let unit = self.by_unit.divide(physical - base);
+                        reads.begin(unit, base + (unit + 1) * self.shape.unit_slots);
+                    }
+                    reads.add(physical, logical);
                 }
                 self.carry(physical, place, nand);
                 if self.pages.is_some() {
@@ -161,7 +166,7 @@ impl Ftl {
         }
         self.valid[frontier.superblock as usize] += 1;
         frontier.next += 1;
-        if frontier.next.is_multiple_of(self.shape.unit_slots) {
+        if self.is_at_unit(frontier.next) {
             self.report_program(nand, &frontier, false, Purpose::Relocation);
         }
         if self.settings.one_frontier {
@@ -244,6 +249,8 @@ impl Ftl {
 /// Gathers the slots of one unit into one read, and counts the runs among them.
 struct Reads {
     place: UnitAddress,
+    /// The first slot behind the unit.
+    end_of_unit: u32,
     slots: u32,
     runs: u32,
     /// The next slot of a run: physical and logical.
@@ -253,15 +260,16 @@ struct Reads {
 impl Reads {
     fn new(superblock: u32, slc: bool) -> Reads {
         let place = UnitAddress { superblock, unit: 0, slc };
-        Reads { place, slots: 0, runs: 0, next: (NOWHERE, NOWHERE) }
+        Reads { place, end_of_unit: 0, slots: 0, runs: 0, next: (NOWHERE, NOWHERE) }
+    }
+
+    fn begin(&mut self, unit: u32, end_of_unit: u32) {
+        self.place.unit = unit;
+        self.end_of_unit = end_of_unit;
     }
 
     #[inline]
-    fn add<N: Nand>(&mut self, unit: u32, physical: u32, logical: u32, nand: &mut N) {
-        if unit != self.place.unit {
-            self.end(nand);
-            self.place.unit = unit;
-        }
+    fn add(&mut self, physical: u32, logical: u32) {
         self.slots += 1;
         self.runs += u32::from(self.next != (physical, logical));
         self.next = (physical + 1, logical.wrapping_add(1));

@@ -35,6 +35,7 @@ pub struct Ftl {
     pub(super) shape: Shape,
     pub(super) settings: Settings,
     pub(super) by_superblock: Divider,
+    pub(super) by_unit: Divider,
     pub(super) superblock_slots: u32,
     /// The location of each logical slot.
     pub(super) map: Map,
@@ -101,6 +102,7 @@ impl Ftl {
             shape,
             settings,
             by_superblock: Divider::new(shape.superblock_slots()),
+            by_unit: Divider::new(shape.unit_slots),
             superblock_slots: shape.superblock_slots(),
             map: Map::new(shape.logical_slots),
             // Zeros use no memory until they are written, and no owner is read before that.
@@ -259,7 +261,7 @@ impl Ftl {
     pub(crate) fn address_of(&self, physical: u32) -> UnitAddress {
         let superblock = self.by_superblock.divide(physical);
         let position = physical - superblock * self.superblock_slots;
-        let unit = position / self.shape.unit_slots;
+        let unit = self.by_unit.divide(position);
         UnitAddress { superblock, unit, slc: self.slc[superblock as usize] }
     }
 
@@ -355,6 +357,12 @@ impl Ftl {
         self.free.push_back(superblock);
     }
 
+    /// Whether a unit begins at this position of a superblock.
+    #[inline]
+    pub(super) fn is_at_unit(&self, position: u32) -> bool {
+        self.by_unit.divide(position) * self.shape.unit_slots == position
+    }
+
     /// Reports the unit that ends at the frontier's position to `nand`, if one does.
     #[inline]
     pub(super) fn report_program<N: Nand>(
@@ -364,7 +372,7 @@ impl Ftl {
         slc: bool,
         purpose: Purpose,
     ) {
-        let unit = frontier.next / self.shape.unit_slots - 1;
+        let unit = self.by_unit.divide(frontier.next) - 1;
         nand.program(UnitAddress { superblock: frontier.superblock, unit, slc }, purpose);
     }
 }

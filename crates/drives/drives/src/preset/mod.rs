@@ -64,7 +64,7 @@ impl Power {
 
 /// Properties that identify a drive and do not affect the model; empty or 0 if the file does not
 /// have them.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct About {
     /// Its link: `SATA 6 Gb/s`.
     pub interface: String,
@@ -72,6 +72,8 @@ pub struct About {
     pub nand: String,
     /// The year in which it was first sold.
     pub year: u32,
+    /// Its number of controllers, which the model treats as one; 1 if the file does not have it.
+    pub controllers: u32,
 }
 
 /// The kinds of drives.
@@ -153,6 +155,7 @@ impl Model {
             interface: reader.text("about.interface")?,
             nand: reader.text("about.nand")?,
             year: reader.number_or("about.year", 1956.0..=2100.0, 0.0)? as u32,
+            controllers: reader.number_or("about.controllers", 1.0..=256.0, 1.0)? as u32,
         };
         let power = power(&mut reader)?;
         let facts = core::mem::take(&mut reader.facts);

@@ -41,6 +41,8 @@ pub(super) struct Flash {
     opened: Vec<u64>,
     /// The erases of each superblock.
     erases: Vec<u32>,
+    /// The wear of each superblock, computed when it is erased: every operation needs it.
+    worn_256: Vec<u32>,
     /// The factor of each die's times.
     die_256: Vec<u32>,
     /// A running number that spreads map pages over the dies.
@@ -76,6 +78,7 @@ impl Flash {
             all_end: 0,
             opened: vec![0; superblocks as usize],
             erases: erases.to_vec(),
+            worn_256: erases.iter().map(|erases| worn_256(&timing, *erases)).collect(),
             die_256: (0..dies).map(|die| timing.spread.die_factor_256(seed, die)).collect(),
             map_die: 0,
             die_reads: 0,
@@ -115,7 +118,7 @@ impl Flash {
     /// all waiting operations is known, so the rest of the running one is computed as that time
     /// modulo a program's time.
     pub(super) fn host_read(&mut self, address: UnitAddress, slots: u32, at: u64) -> u64 {
-        let die = (address.unit % self.dies) as usize;
+        let die = self.die_of(address.unit);
         self.now = at;
         let (read, program) = self.times(address);
         let reads = slots.div_ceil(self.timing.read_slots).max(1);
@@ -154,7 +157,7 @@ impl Flash {
         }
         for _ in 0..programs {
             let address = self.next_map_unit();
-            let die = (address.unit % self.dies) as usize;
+            let die = self.die_of(address.unit);
             self.now = at;
             self.transfer(die, 1);
             // Firmware keeps its map in blocks with one bit a cell, if it has such blocks.
@@ -173,10 +176,18 @@ impl Flash {
         UnitAddress { superblock: u32::MAX, unit: self.map_die, slc: false }
     }
 
+    /// Returns the die of a unit of a superblock.
+    #[inline]
+    fn die_of(&self, unit: u32) -> usize {
+        (unit - self.pages.divide(unit) * self.dies) as usize
+    }
+
     /// Returns the times to read and to program this unit.
     #[inline]
     fn times(&self, address: UnitAddress) -> (u64, u64) {
-        let (spread, die) = (&self.timing.spread, address.unit % self.dies);
+        let spread = &self.timing.spread;
+        let page = self.pages.divide(address.unit);
+        let die = address.unit - page * self.dies;
         let block = spread.block_factor_256(self.seed, address.superblock, die);
         let block = (block * u64::from(self.die_256[die as usize])) >> 8;
         let of = |time: u64, factor: u32| (((time * block) >> 8) * u64::from(factor)) >> 8;
@@ -185,7 +196,7 @@ impl Flash {
             let (read, program) = (self.timing.slc_read_ns, self.timing.slc_program_ns);
             return (of(read, 256), of(program, newer));
         }
-        let page = spread.page_type(self.pages.divide(address.unit));
+        let page = spread.page_type(page);
         let program = of(self.timing.program_ns, spread.program_256[page]);
         (of(self.timing.read_ns, spread.read_256[page]), (program * u64::from(newer)) >> 8)
     }
@@ -194,9 +205,7 @@ impl Flash {
     /// programmed faster and erased more slowly.
     #[inline]
     fn worn_256(&self, superblock: u32) -> u32 {
-        let erases = self.erases.get(superblock as usize).copied().unwrap_or(0);
-        let worn = u64::from(erases) * u64::from(self.timing.wear_256);
-        worn.checked_div(u64::from(self.timing.endurance)).unwrap_or(0).min(128) as u32
+        self.worn_256.get(superblock as usize).copied().unwrap_or(0)
     }
 
     /// Returns the read retries: one for each full span of the data's age, and one more with a
@@ -217,6 +226,12 @@ impl Flash {
     }
 }
 
+/// Returns the wear of a block with this number of erases, in 1/256.
+fn worn_256(timing: &Timing, erases: u32) -> u32 {
+    let worn = u64::from(erases) * u64::from(timing.wear_256);
+    worn.checked_div(u64::from(timing.endurance)).unwrap_or(0).min(128) as u32
+}
+
 /// Returns the rest of the running operation, if operations of one length have this time left
 /// together.
 #[inline]
@@ -228,7 +243,7 @@ impl Nand for Flash {
     const TIMED: bool = true;
 
     fn read(&mut self, address: UnitAddress, slots: u32, runs: u32) {
-        let die = (address.unit % self.dies) as usize;
+        let die = self.die_of(address.unit);
         let (read, _) = self.times(address);
         let reads = slots.div_ceil(self.timing.read_slots);
         self.die_reads += u64::from(reads);
@@ -254,7 +269,7 @@ impl Nand for Flash {
     }
 
     fn program(&mut self, address: UnitAddress, purpose: Purpose) {
-        let die = (address.unit % self.dies) as usize;
+        let die = self.die_of(address.unit);
         let (_, program) = self.times(address);
         let transfer = u64::from(self.unit_slots) * self.timing.channel_slot_ns;
         let mut earliest = self.transfer(die, self.unit_slots) - transfer;
@@ -274,7 +289,9 @@ impl Nand for Flash {
     fn erase(&mut self, superblock: u32, slc: bool) {
         let erase = if slc { self.timing.slc_erase_ns } else { self.timing.erase_ns };
         self.opened[superblock as usize] = self.now;
-        self.erases[superblock as usize] += 1;
+        let erases = &mut self.erases[superblock as usize];
+        *erases += 1;
+        self.worn_256[superblock as usize] = worn_256(&self.timing, *erases);
         let erase = (erase * u64::from(256 + self.worn_256(superblock))) >> 8;
         self.host_is_erased |= superblock == self.host_unit.superblock;
         for die in 0..self.dies as usize {

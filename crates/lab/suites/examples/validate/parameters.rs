@@ -2,7 +2,8 @@
 
 use crate::table::Table;
 use drives::Model;
-use suites::published::parameters::{Parameter, is_recollected, left_out, parameters_of};
+use suites::published::family::{Relatives, left_out};
+use suites::published::parameters::{Parameter, is_recollected, parameters_of};
 use suites::published::{Figure, figures, measure};
 
 /// All presets with their parameters.
@@ -70,24 +71,38 @@ pub(crate) fn print() {
 }
 
 /// Measures the figures on drives predicted from their family. A drive of which no parameter was
-/// replaced is the same, and is left out.
-pub(crate) fn leave_out(figures: &[Figure], presets: &Presets, table: &mut Table) {
+/// replaced is the same, and is left out; so is a figure that has set a parameter for which no
+/// other drive has a value.
+pub(crate) fn leave_out(
+    figures: &[Figure],
+    presets: &Presets,
+    relatives: Relatives,
+    table: &mut Table,
+) {
     println!();
     for (model, _) in &presets.0 {
         let own: Vec<Figure> =
             figures.iter().filter(|it| it.drive == model.name).cloned().collect();
-        let Some(left) = left_out(model, &presets.0).filter(|left| !left.replaced.is_empty())
-        else {
+        let left = left_out(model, &presets.0, relatives);
+        let Some(left) = left.filter(|left| !left.replaced.is_empty()) else {
             continue;
         };
         for (key, own, value, from) in left.replaced.iter().filter(|_| !own.is_empty()) {
             println!("{:<24} {key} {own} -> {value:.2} of {from}", model.name);
         }
-        for key in left.kept.iter().filter(|_| !own.is_empty()) {
-            println!("{:<24} {key} is kept: no other drive has a value", model.name);
+        for kept in left.kept.iter().filter(|_| !own.is_empty()) {
+            println!(
+                "{:<24} {} is kept, as no other drive has a value; not predicted: {}",
+                model.name,
+                kept.key,
+                kept.figures.join("; ")
+            );
         }
+        let has_set_kept =
+            |figure: &Figure| left.kept.iter().any(|kept| kept.figures.contains(&figure.what));
         let changed: Vec<Figure> = own
             .into_iter()
+            .filter(|figure| !has_set_kept(figure))
             .map(|mut figure| {
                 figure.plan.target.model = Some(left.model.clone());
                 figure

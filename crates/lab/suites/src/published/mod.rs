@@ -5,6 +5,7 @@
 
 mod comparison;
 mod doubt;
+pub mod family;
 pub mod parameters;
 mod reviews;
 mod specification;

@@ -86,7 +86,7 @@ fn numbers(figure: &Figure) -> Vec<Vec<f64>> {
     }
 }
 
-fn is_same(named: f64, number: f64) -> bool {
+pub(super) fn is_same(named: f64, number: f64) -> bool {
     (named - number).abs() <= 0.001 * number.abs()
 }
 
@@ -104,7 +104,7 @@ const UNITS: [(&str, &str); 8] = [
 
 /// Returns the quantities that a source names. A number without a unit has that of the next one, as
 /// in `7 of 13 MB/s`.
-fn quantities(source: &str) -> Vec<(f64, &'static str)> {
+pub(super) fn quantities(source: &str) -> Vec<(f64, &'static str)> {
     let mut found = Vec::new();
     let mut waiting: Vec<f64> = Vec::new();
     let mut rest = source;
@@ -129,103 +129,6 @@ fn quantities(source: &str) -> Vec<(f64, &'static str)> {
         }
     }
     found
-}
-
-/// Returns the family's value of a parameter, and the presets that it is from. None: no other drive
-/// has a value of its own.
-///
-/// The family of a drive is its product line, which differs in capacity only; without one, the
-/// drives of its maker with its interface; without those, all drives with its interface. Among
-/// these only drives count whose value has another source, so that it was not set by a figure of
-/// the drive in question. Of the drives with the nearest number of dies the geometric mean is
-/// taken.
-pub fn family_value(
-    model: &Model,
-    parameter: &Parameter,
-    all: &[(Model, Vec<Parameter>)],
-) -> Option<(f64, String)> {
-    let own = parameter.source.as_str();
-    let candidates = all.iter().filter(|(other, _)| other.name != model.name);
-    let candidates: Vec<(&Model, f64)> = candidates
-        .filter_map(|(other, parameters)| {
-            let same = parameters.iter().find(|it| it.key == parameter.key && it.source != own)?;
-            let value = same.value.parse::<f64>().ok()?;
-            // Zero switches a limit off.
-            (value > 0.0).then_some((other, value))
-        })
-        .collect();
-    let degrees: [&dyn Fn(&Model) -> bool; 3] = [
-        &|other| line_of(&other.name) == line_of(&model.name),
-        &|other| {
-            let is_same_interface = other.about.interface == model.about.interface;
-            maker_of(&other.name) == maker_of(&model.name) && is_same_interface
-        },
-        &|other| other.about.interface == model.about.interface,
-    ];
-    degrees.iter().find_map(|is_relative| {
-        let relatives = candidates.iter().filter(|(other, _)| is_relative(other));
-        let far = |other: &Model| (dies(other) / dies(model)).ln().abs();
-        let nearest = relatives.clone().map(|(other, _)| far(other)).reduce(f64::min)?;
-        let near: Vec<_> = relatives.filter(|(other, _)| far(other) <= nearest + 1e-9).collect();
-        let logarithms: f64 = near.iter().map(|(_, value)| value.ln()).sum();
-        let names: Vec<&str> = near.iter().map(|(other, _)| other.name.as_str()).collect();
-        Some(((logarithms / near.len() as f64).exp(), names.join(", ")))
-    })
-}
-
-fn dies(model: &Model) -> f64 {
-    match &model.kind {
-        drives::Kind::Flash(flash) => f64::from(flash.dies),
-        drives::Kind::Disk(_) => 1.0,
-    }
-}
-
-/// Returns a preset's name without the capacity.
-fn line_of(name: &str) -> &str {
-    name.rsplit_once('-').map_or(name, |(line, _)| line)
-}
-
-/// Returns the first word of a preset's name.
-fn maker_of(name: &str) -> &str {
-    name.split('-').next().unwrap_or(name)
-}
-
-/// A drive predicted from its family.
-#[derive(Clone, Debug)]
-pub struct LeftOut {
-    /// The model with its family's values.
-    pub model: Model,
-    /// The replaced parameters: key, own value, family's value, the presets that it is from.
-    pub replaced: Vec<(String, String, f64, String)>,
-    /// The keys for which no other drive has a value: they keep the value that a figure has set.
-    pub kept: Vec<String>,
-}
-
-/// Returns a drive in which each parameter that one of its own figures has set is replaced by its
-/// family's value.
-pub fn left_out(model: &Model, all: &[(Model, Vec<Parameter>)]) -> Option<LeftOut> {
-    let (_, parameters) = all.iter().find(|(other, _)| other.name == model.name)?;
-    let mut sections = std::collections::BTreeMap::<&str, String>::new();
-    let (mut replaced, mut kept) = (Vec::new(), Vec::new());
-    // The interface is on the label, whatever figure gives its rate.
-    let is_replaced = |it: &&Parameter| !it.figures.is_empty() && !it.key.starts_with("link.");
-    for parameter in parameters.iter().filter(is_replaced) {
-        let Some((value, from)) = family_value(model, parameter, all) else {
-            kept.push(parameter.key.clone());
-            continue;
-        };
-        let (section, name) = parameter.key.split_once('.')?;
-        let is_whole = parameter.value.parse::<u64>().is_ok();
-        let shown = if is_whole { format!("{value:.0}") } else { format!("{value:.4}") };
-        *sections.entry(section).or_default() += &format!("{name} = [{shown}, \"its family\"]\n");
-        replaced.push((parameter.key.clone(), parameter.value.clone(), value, from));
-    }
-    let mut text = format!("like = \"{}\"\ntitle = \"{}\"\n", model.name, model.title);
-    for (section, lines) in sections {
-        text += &format!("[{section}]\n{lines}");
-    }
-    let model = Model::parse(&model.name, &text).ok()?;
-    Some(LeftOut { model, replaced, kept })
 }
 
 #[cfg(test)]
