@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from . import local, native, table
 from .cluster import Cluster
-from .errors import JobError, SweepError
-from .jobs import TRACE, Job, Result, failed, plan
+from .errors import TRACE, JobError, SweepError
+from .jobs import Job, Result, batches, failed, plan, weight
 from .manifest import Manifest
 from .progress import Progress
 from .storage import Bucket, Store, open_store
@@ -44,9 +44,20 @@ class Summary:
     rows: int = 0
     marked: list[str] = field(default_factory=list)
     marked_rows: int = 0
+    noted_traces: int = 0
     job_seconds: float = 0.0
+    #: Of the jobs, the time of simulations and replays alone: elapsed, and of processors.
+    simulation_seconds: float = 0.0
+    simulation_cpu_seconds: float = 0.0
     elapsed_seconds: float = 0.0
     stopped: str | None = None
+
+    def count(self, result: Result) -> None:
+        """Adds a job that has ended."""
+        self.ran += 1
+        self.job_seconds += result.seconds
+        self.simulation_seconds += result.simulation_seconds
+        self.simulation_cpu_seconds += result.simulation_cpu_seconds
 
     def json(self) -> dict[str, Any]:
         """Returns the object of ``--json``."""
@@ -66,6 +77,7 @@ class Summary:
             "rows": self.rows,
             "marked_rows": self.marked_rows,
             "marked": self.marked,
+            "noted_traces": self.noted_traces,
             "job_ns": round(self.job_seconds * 1e9),
             "elapsed_ns": round(self.elapsed_seconds * 1e9),
         }
@@ -113,7 +125,7 @@ class Sweep:
         finally:
             if cluster is not None:
                 cluster.close()
-            self.progress.clear()
+            self.progress.end()
         summary.elapsed_seconds = time.monotonic() - begin
         return summary, found
 
@@ -155,22 +167,23 @@ class Sweep:
                 parts[job.key] = table.figures(failed(job, error).rows)
                 continue
             jobs[job.key] = job
-            weights[job.key] = max(trace.bytes, 1)
+            weights[job.key] = weight(trace, job)
         with ThreadPoolExecutor(_THREADS) as files:
             parts.update(self._done(jobs, files))
             left = [job for key, job in jobs.items() if key not in parts]
             summary.resumed = len(jobs) - len(left)
             # The longest first: at the end, workers wait for short ones.
             left.sort(key=lambda job: -weights[job.key])
+            workers = cluster.workers if cluster else workers
+            grouped = batches(left, weights, workers)
             self.progress.start("jobs", sum(weights[job.key] for job in left), len(left))
             writes: list[Future[None]] = []
-            results = cluster.run(left) if cluster else local.run(left, workers)
+            results = cluster.run(grouped) if cluster else local.run(grouped, workers)
             try:
                 with closing(results):  # type: ignore[type-var]
                     for job, result in results:
                         parts[job.key] = self._keep(job, result, files, writes)
-                        summary.ran += 1
-                        summary.job_seconds += result.seconds
+                        summary.count(result)
                         self.progress.step("jobs", weights[job.key])
             finally:
                 for write in writes:
@@ -223,6 +236,8 @@ class Sweep:
         errors = joined.column("error").to_pylist()
         summary.rows = joined.num_rows
         summary.marked_rows = sum(error is not None for error in errors)
+        noted = joined.filter(joined.column("notes").is_valid())
+        summary.noted_traces = len(noted.column("trace").unique())
         summary.marked = list(dict.fromkeys(error for error in errors if error is not None))
         if rows:
             self.store.write(RESULTS, table.parquet(joined))
