@@ -17,7 +17,7 @@ from .errors import TRACE, JobError, SweepError
 from .jobs import Job, Result, batches, failed, plan, weight
 from .manifest import Manifest
 from .progress import Progress
-from .storage import Bucket, Store, open_store
+from .storage import Store, is_url, open_store
 from .traces import Trace, find, identify
 
 SCHEMA = "overdrive.sweep/1"
@@ -136,7 +136,8 @@ class Sweep:
             self.progress.start(
                 "reading traces", sum(one.bytes for one in self.traces), len(self.traces)
             )
-            threads = max(workers, _THREADS if isinstance(self.store, Bucket) else 1)
+            is_remote = any(is_url(one.path) for one in self.traces)
+            threads = max(workers, _THREADS if is_remote else 1)
             traces = identify(self.traces, self.store, threads, self.progress)
             planned = plan(self.manifest, traces)
             summary.jobs = len({job.key for trace, job in planned if trace.error is None})
