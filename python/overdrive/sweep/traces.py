@@ -123,9 +123,10 @@ def identify(
                 progress.step("reading traces", trace.bytes)
         finally:
             stop.set()
-            # Digests of many large files are worth keeping after Ctrl-C.
+            # Digests of many large files are worth keeping after Ctrl-C. Without any, this shows
+            # early that the output can be written.
             whole = len(done) == len(traces)
-            if digests != known:
+            if digests != known or not digests:
                 merged = digests if whole else {**known, **digests}
                 text = json.dumps(merged, indent=0, sort_keys=True)
                 store.write(DIGESTS, text.encode())
@@ -194,11 +195,12 @@ def digest_of(path: str, stop: threading.Event) -> str:
 
 def _digest(file: Any, stop: threading.Event) -> str:
     digest = hashlib.sha256()
-    while chunk := file.read(_CHUNK):
-        if stop.is_set():
-            raise InterruptedError("interrupted")
+    while not stop.is_set():
+        chunk = file.read(_CHUNK)
+        if not chunk:
+            return digest.hexdigest()
         digest.update(chunk)
-    return digest.hexdigest()
+    raise InterruptedError("interrupted")
 
 
 class _Copies:
