@@ -84,7 +84,6 @@ def part(table: pa.Table, parameters: dict[str, Any]) -> bytes:
         compression="none",
         use_dictionary=False,
         write_statistics=False,
-        store_schema=False,
     ) as writer:
         writer.write_table(table.replace_schema_metadata({_JOB: text}))
     return out.getvalue()

@@ -187,10 +187,11 @@ def test_batches_write_the_bytes_of_single_jobs(home: Path) -> None:
     keys = {"policies": ["default", "lru", "sieve", "fifo", "clock", "2q", "arc", "opt"]}
     whole = run_here(write_manifest(home / "all.toml", output="all", **keys), workers=1)
     assert (whole.ran, whole.marked_rows) == (32, 0)
-    # One policy after the other: too few jobs for batches.
-    for number in range(1, 9):
+    # In two parts, each of fewer jobs than a batch takes.
+    for number in (4, 8):
         some = {"policies": keys["policies"][:number]}
-        assert run_here(write_manifest(home / "each.toml", output="each", **some)).ran == 4
+        path = write_manifest(home / "each.toml", output="each", **some)
+        assert run_here(path, workers=2).ran == 16
     assert outputs(home / "each") == outputs(home / "all")
     assert [part.read_bytes() for part in parts(home / "each")] == [
         part.read_bytes() for part in parts(home / "all")
@@ -224,11 +225,12 @@ def test_a_trace_that_changes_meanwhile_has_no_figures(home: Path) -> None:
 
 
 def test_a_recording_that_is_cut_short_has_a_note(home: Path, program_path: Path) -> None:
-    times = "\n".join(f"R,{number % 500 * 4096},4096,{number}" for number in range(100_000))
-    (home / "long.csv").write_text(f"op,offset,length,time_ns\n{times}\n")
+    lines = [f"R,{number % 500 * 4096},4096,{number},,sda," for number in range(100_000)]
+    head = "op,offset,length,time_ns,took_ns,device,process"
+    (home / "long.csv").write_text("\n".join([head, *lines]) + "\n")
     recording = home / "traces" / "cut.trace"
-    convert = [program_path, "trace", "convert", home / "long.csv", recording]
-    subprocess.run(convert, check=True, capture_output=True)
+    words = ["trace", "convert", str(home / "long.csv"), str(recording)]
+    subprocess.run([str(program_path), *words], check=True, capture_output=True)
     recording.write_bytes(recording.read_bytes()[:-100])
     keys = {"traces": ["traces/cut.trace", "traces/0.csv"], "policies": ["lru"]}
     summary = sweep(write_manifest(home / "sweep.toml", **keys))
