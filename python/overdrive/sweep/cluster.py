@@ -87,8 +87,8 @@ class Cluster:
             )
         return {"memory": job_bytes}
 
-    def run(self, batches: Sequence[Batch]) -> Iterator[tuple[Job, Result]]:
-        """Yields the jobs with their results as they end.
+    def run(self, batches: Sequence[Batch]) -> Iterator[list[tuple[Job, Result]]]:
+        """Yields jobs with their results as they end.
 
         Raises:
             SweepError: the connection to the scheduler is lost.
@@ -105,9 +105,9 @@ class Cluster:
                 for future, value in found:
                     batch = by_key[future.key]
                     if isinstance(value, list):
-                        yield from zip(batch.jobs, value, strict=True)
+                        yield list(zip(batch.jobs, value, strict=True))
                     elif len(batch.jobs) == 1:
-                        yield batch.jobs[0], self._failed(batch.jobs[0], future, value)
+                        yield [(batch.jobs[0], self._failed(batch.jobs[0], future, value))]
                     else:
                         self._check(future)
                         singly = {_KEY + one.key: one for one in batch.singly()}

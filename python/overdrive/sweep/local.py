@@ -116,8 +116,8 @@ def _pipe() -> tuple[Connection, Connection]:
     return Connection(one.detach()), Connection(other.detach())
 
 
-def run(batches: Sequence[Batch], workers: int) -> Iterator[tuple[Job, Result]]:
-    """Yields the jobs with their results as they end."""
+def run(batches: Sequence[Batch], workers: int) -> Iterator[list[tuple[Job, Result]]]:
+    """Yields jobs with their results as they end."""
     left = deque(batches)
     deaths: Counter[str] = Counter()
     pool: list[_Worker] = []
@@ -144,7 +144,8 @@ def run(batches: Sequence[Batch], workers: int) -> Iterator[tuple[Job, Result]]:
                         # It works while the results are stored.
                         if left:
                             worker.give(left.popleft())
-                    yield from zip(batch.jobs, results)
+                    if results:
+                        yield list(zip(batch.jobs, results, strict=True))
         finally:
             for worker in pool:
                 worker.end()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -182,10 +182,11 @@ class Sweep:
             results = cluster.run(grouped) if cluster else local.run(grouped, workers)
             try:
                 with closing(results):  # type: ignore[type-var]
-                    for job, result in results:
-                        parts[job.key] = self._keep(job, result, files, writes)
-                        summary.count(result)
-                        self.progress.step("jobs", weights[job.key])
+                    for ended in results:
+                        self._keep(ended, parts, files, writes)
+                        for job, result in ended:
+                            summary.count(result)
+                            self.progress.step("jobs", weights[job.key])
             finally:
                 for write in writes:
                     write.result()
@@ -204,17 +205,25 @@ class Sweep:
                 yield job.key, found
 
     def _keep(
-        self, job: Job, result: Result, files: ThreadPoolExecutor, writes: list[Future[None]]
-    ) -> pa.Table:
-        """Stores the figures, unless the job may succeed another time."""
-        found = table.figures(result.rows)
-        if result.lasting:
-            data = table.part(found, job.parameters())
-            name = f"{PARTS}/{_part(job.key)}"
-            writes.append(files.submit(self.store.write, name, data))
-            while len(writes) > 2 * _THREADS or writes and writes[0].done():
-                writes.pop(0).result()
-        return found
+        self,
+        ended: Sequence[tuple[Job, Result]],
+        parts: dict[str, pa.Table],
+        files: ThreadPoolExecutor,
+        writes: list[Future[None]],
+    ) -> None:
+        """Takes the figures of jobs, and stores them unless a job may succeed another time."""
+        lasting = []
+        for job, result in ended:
+            parts[job.key] = table.figures(result.rows)
+            if result.lasting:
+                lasting.append((job, parts[job.key]))
+        writes.append(files.submit(self._store, lasting))
+        while len(writes) > 2 * _THREADS or writes and writes[0].done():
+            writes.pop(0).result()
+
+    def _store(self, parts: Sequence[tuple[Job, pa.Table]]) -> None:
+        for job, found in parts:
+            self.store.write(f"{PARTS}/{_part(job.key)}", table.part(found, job.parameters()))
 
     def _join(
         self, planned: list[tuple[Trace, Job]], parts: dict[str, pa.Table], summary: Summary
