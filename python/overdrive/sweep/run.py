@@ -114,7 +114,7 @@ class Sweep:
             cluster = Cluster(on, native.version(), self.manifest.memory_bytes)
         summary = Summary(
             manifest=self.manifest.path,
-            output=self.store.name_of(""),
+            output=self.store.name_of("").rstrip("/"),
             on=on or "local",
             workers=cluster.workers if cluster else count,
             traces=len(self.traces),
