@@ -134,12 +134,19 @@ class Folder(Store):
             return set()
 
 
+#: Protocols of object stores. They have no folders, and a misspelt bucket must not be made.
+_BUCKETS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oci"}
+
+
 class Bucket(Store):
     """A folder at a URL."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         self.system, self.root = file_system(self.url)
+        protocols = self.system.protocol
+        protocols = {protocols} if isinstance(protocols, str) else set(protocols)
+        self.has_folders = not protocols & _BUCKETS
         #: Folders that exist.
         self.made: set[str] = set()
 
@@ -157,7 +164,7 @@ class Bucket(Store):
         """Stores an object in one call."""
         path = posixpath.join(self.root, name)
         folder = posixpath.dirname(path)
-        if folder not in self.made:
+        if self.has_folders and folder not in self.made:
             self.system.makedirs(folder, exist_ok=True)
             self.made.add(folder)
         self.system.pipe_file(path, data)

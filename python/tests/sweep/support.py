@@ -90,6 +90,12 @@ def refused(*words: str | Path) -> str:
     return done.stderr.strip()
 
 
+def messages(errors: str) -> list[str]:
+    """Returns the lines of stderr without those of the progress, which a busy machine has."""
+    lines = errors.splitlines()
+    return [line for line in lines if not line.startswith(("jobs: ", "reading traces: "))]
+
+
 def outputs(folder: Path) -> tuple[bytes, bytes]:
     """Returns the files of results."""
     return (folder / "results.parquet").read_bytes(), (folder / "results.csv").read_bytes()

@@ -15,6 +15,7 @@ from .support import (
     Dask,
     command,
     dask,
+    messages,
     outputs,
     parts,
     refused,
@@ -104,7 +105,7 @@ def test_one_worker_two_and_a_killed_one_write_the_bytes_of_a_local_one(
 
 def test_jobs_of_a_batch_that_dask_gives_up_are_tried_alone(home: Path, tmp_path: Path) -> None:
     small = tmp_path / "small"
-    for number in range(20):
+    for number in range(16):
         write_trace(small / "traces" / f"{number}.csv", number, requests=4000, blocks=4000)
     policies = ["default", "lru", "sieve", "fifo", "clock", "2q", "arc", "lirs"]
     path = write_manifest(small / "local.toml", output="local", policies=policies)
@@ -118,11 +119,11 @@ def test_jobs_of_a_batch_that_dask_gives_up_are_tried_alone(home: Path, tmp_path
         words = command(str(path), "--on", cluster.url, "--json")
         running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         until(lambda: len(parts(small / "killed")) >= 16)
-        assert len(parts(small / "killed")) < 140, "too late to be in the middle"
+        assert len(parts(small / "killed")) < 110, "too late to be in the middle"
         cluster.end(first)
         cluster.worker()
         out, errors = running.communicate(timeout=240)
-        assert (running.returncode, errors) == (0, ""), (out, errors)
+        assert (running.returncode, messages(errors)) == (0, []), (out, errors)
         assert outputs(small / "killed") == outputs(small / "local")
 
 

@@ -27,6 +27,7 @@ from .support import (
     command,
     folder_of,
     is_running,
+    messages,
     outputs,
     parts,
     rows,
@@ -128,7 +129,7 @@ def test_a_killed_worker_changes_nothing(long: Path) -> None:
     until(lambda: len({folder_of(one) for one in own} - {Path.cwd()}) == 2)
     os.kill(own[0], signal.SIGKILL)
     _, errors = running.communicate(timeout=120)
-    assert (running.returncode, errors) == (0, "")
+    assert (running.returncode, messages(errors)) == (0, [])
     assert outputs(folder) == outputs(long / "one")
 
 
@@ -249,7 +250,7 @@ def test_a_script_without_a_guard_of_its_main_module_runs_a_sweep(home: Path) ->
         "print(summary.ran, table.num_rows)\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
-    assert (done.stdout, done.stderr) == (f"4 {4 * len(SIZES)}\n", "")
+    assert (done.stdout, messages(done.stderr)) == (f"4 {4 * len(SIZES)}\n", [])
 
 
 def test_the_time_left_shrinks_between_the_ends_of_jobs() -> None:
@@ -365,7 +366,7 @@ def test_progress_is_lines_of_json_on_request(home: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert done.stderr.splitlines()[-1] == '{"stage": "jobs", "share": 1.0}'
+    assert messages(done.stderr)[-1] == '{"stage": "jobs", "share": 1.0}'
     assert "jobs       4 run, 0 from before, 4 in all" in done.stdout
 
 
