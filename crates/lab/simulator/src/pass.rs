@@ -1,5 +1,5 @@
-//! One pass: all workers receive the chunks of accesses, and each worker has some of the tasks. With
-//! one thread, the thread that reads also simulates: a job of a sweep uses one processor.
+//! One pass: all workers receive the chunks of accesses, and each worker has some of the tasks.
+//! With one thread, the thread that reads also simulates: a job of a sweep uses one processor.
 
 use crate::error::Error;
 use crate::policies::{Chunk, Task};
