@@ -55,7 +55,8 @@ def main(words: list[str] | None = None) -> int:
         progress.message(f"overdrive: {error}")
         return USAGE
     except KeyboardInterrupt:
-        progress.message("overdrive: interrupted before the first job")
+        what = "run the same command again to go on"
+        progress.message(f"overdrive: interrupted before the results were written; {what}")
         return NEGATIVE
     except OSError as error:
         progress.message(f"overdrive: {error}")
@@ -87,6 +88,10 @@ def _end(summary: Summary, progress: Progress) -> int:
         progress.message(
             f"overdrive: {summary.marked_rows} of {summary.rows} rows have no figures; "
             "their columns status and error have the reason"
+        )
+    if summary.noted_traces:
+        progress.message(
+            f"overdrive: {summary.noted_traces} traces are not complete; the column notes has the facts"
         )
     if not summary.complete:
         done = summary.ran + summary.resumed

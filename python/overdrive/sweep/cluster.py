@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .errors import JobError, SweepError
-from .jobs import TRACE, Job, Result, failed, run_job
+from .errors import TRACE, JobError, SweepError
+from .jobs import Batch, Job, Result, failed, run_batch
 from .sizes import words
+from .storage import reason_of
 
 #: Schemes of ``--on``, and those of Dask. TLS is configured by Dask's own settings.
 SCHEMES = {"dask://": "tcp://", "dask+tls://": "tls://"}
 _CONNECT_SECONDS = 15
+#: Beginning of the names of tasks.
+_KEY = "overdrive-sweep-"
 
 
 def scheduler_address(on: str) -> str:
@@ -84,37 +87,59 @@ class Cluster:
             )
         return {"memory": job_bytes}
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
-        """Yields the jobs with their results as they end.
+    def run(self, batches: Sequence[Batch]) -> Iterator[list[tuple[Job, Result]]]:
+        """Yields jobs with their results as they end.
 
         Raises:
             SweepError: the connection to the scheduler is lost.
         """
         from distributed import as_completed
 
-        by_key = {f"overdrive-sweep-{job.key}": job for job in jobs}
-        futures = self.client.map(
-            run_job, list(by_key.values()), key=list(by_key), resources=self.resources, pure=True
-        )
+        by_key = {_KEY + batch.key: batch for batch in batches}
+        futures = self._submit(by_key)
         try:
             ended = as_completed(
                 futures, loop=self.client.loop, with_results=True, raise_errors=False
             )
-            for batch in ended.batches():
-                for future, value in batch:
-                    yield by_key[future.key], self._result(by_key[future.key], future, value)
+            for found in ended.batches():
+                for future, value in found:
+                    batch = by_key[future.key]
+                    if isinstance(value, list):
+                        yield list(zip(batch.jobs, value, strict=True))
+                    elif len(batch.jobs) == 1:
+                        yield [(batch.jobs[0], self._failed(batch.jobs[0], future, value))]
+                    else:
+                        self._check(future)
+                        singly = {_KEY + one.key: one for one in batch.singly()}
+                        by_key.update(singly)
+                        futures += (again := self._submit(singly))
+                        ended.update(again)
                     future.release()
         finally:
-            self.client.cancel([one for one in futures if not one.done()], force=True)
+            # Not by force: another sweep may have the same jobs.
+            self.client.cancel([one for one in futures if not one.done()])
 
-    def _result(self, job: Job, future: Any, value: Any) -> Result:
-        if isinstance(value, Result):
-            return value
+    def _submit(self, batches: dict[str, Batch]) -> list[Any]:
+        """Hands batches to the scheduler. Returns their futures."""
+        futures: list[Any] = self.client.map(
+            run_batch,
+            list(batches.values()),
+            key=list(batches),
+            resources=self.resources,
+            pure=True,
+        )
+        return futures
+
+    def _check(self, future: Any) -> None:
         if future.status in ("cancelled", "lost"):
             what = "run the same command again to go on"
             raise SweepError(f"--on {self.on}: the scheduler has dropped the jobs; {what}")
+
+    def _failed(self, job: Job, future: Any, value: Any) -> Result:
+        """Returns the result of a job that Dask has given up."""
+        self._check(future)
         error = value[1] if isinstance(value, tuple) else value
-        return failed(job, JobError(f"{TRACE}: {error}", lasting=False))
+        return failed(job, JobError(f"{TRACE}: {reason_of(error)}", lasting=False))
 
 
 def _version_probe() -> Callable[[], str | None]:

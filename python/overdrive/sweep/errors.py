@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: The trace in a reason: results are of contents, which may have several names.
+TRACE = "{trace}"
+
 
 class ManifestError(ValueError):
     """The manifest is not usable. The message names the file, the key and the remedy."""

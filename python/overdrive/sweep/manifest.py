@@ -102,6 +102,8 @@ class _Checker:
         )
         drives = self.texts(table, "drives", self.drive, [NO_DRIVE])
         compression = self.texts(table, "compression", self.ratio, [NO_COMPRESSION])
+        replay = self.replay(table)
+        self.replays(drives, replay)
         return Manifest(
             path=self.path,
             folder=os.path.dirname(os.path.abspath(self.path)),
@@ -111,7 +113,7 @@ class _Checker:
             sizes=self.texts(table, "sizes", self.size, None),
             compression=compression,
             drives=drives,
-            replay=self.replay(table),
+            replay=replay,
             count=self.choice(table, "count", ("all", "reads")),
             memory_bytes=self.memory(table),
             workers=self.workers(table),
@@ -231,6 +233,14 @@ class _Checker:
             raise self.error("replay.state", "is no text; write \"fresh\" or \"filled\"")
         return Replay(depth, mapping, state)
 
+    def replays(self, drives: tuple[str, ...], replay: Replay) -> None:
+        """Refuses settings of drives, and states, that no replay could begin with."""
+        for number, drive in enumerate(drives):
+            fault = None if drive == NO_DRIVE else native.replay_fault(drive, replay.state)
+            if fault is not None:
+                key = "replay.state" if fault.startswith("state ") else f"drives[{number}]"
+                raise self.error(key, fault)
+
     def sources(self, table: dict[str, Any]) -> tuple[Source, ...]:
         entries = table.get("traces")
         if isinstance(entries, str) or entries and all(isinstance(one, str) for one in entries):
@@ -272,6 +282,6 @@ def _is_path(value: Any) -> bool:
 
 
 def _near(word: str, known: Iterable[str]) -> str:
-    known = sorted(known) if isinstance(known, frozenset) else list(known)
+    known = list(known)
     near = difflib.get_close_matches(word.lower(), known, n=1)
     return f"did you mean '{near[0]}'?" if near else f"choose one of {', '.join(known)}"

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import overdrive
+from overdrive import _native
+from overdrive._simulate import simulate_json
 
 from .errors import JobError
 
@@ -31,9 +33,19 @@ def formats() -> list[str]:
 
 
 @functools.cache
-def drives() -> frozenset[str]:
-    """Returns the names of the modelled drives."""
-    return frozenset(overdrive.drives().column("name").to_pylist())
+def drives() -> dict[str, str]:
+    """Returns the versions of the modelled drives by their names."""
+    table = overdrive.drives()
+    return dict(zip(table.column("name").to_pylist(), table.column("version").to_pylist()))
+
+
+def replay_fault(drive: str, state: str) -> str | None:
+    """Returns the reason why no trace can be replayed on this drive in this state. None: it can."""
+    try:
+        _native.check_replay(drive, state)
+    except overdrive.UsageError as error:
+        return str(error)
+    return None
 
 
 @functools.cache
@@ -60,6 +72,16 @@ def _with_keys(error: Exception) -> str:
     return re.sub(r"--(depth|map)\b", r"replay.\1", str(error)).replace("--format", "format")
 
 
+def _notes(found: dict[str, Any]) -> str | None:
+    """Returns the facts by which a trace is not complete. None: there are none."""
+    facts = [
+        (found["cut"], "the recording is cut short"),
+        (found["dropped"], f"{found['dropped']} requests were lost while recording"),
+        (found["late"], f"{found['late']} requests are out of order"),
+    ]
+    return "; ".join(text for is_so, text in facts if is_so) or None
+
+
 def simulate(
     path: str,
     *,
@@ -75,28 +97,32 @@ def simulate(
         JobError: the trace cannot be read, or a size is impossible for it.
     """
     with _errors_of_jobs():
-        table = overdrive.simulate(
+        found = simulate_json(
             path,
             memory=list(sizes),
             policies=policy,
             format=format,
-            count="reads" if count == "reads" else "all",
+            devices=(),
+            count=count,
             compress=ratio,
+            map=None,
+            sample=None,
+            shards=1,
             threads=1,
         )
-    head = overdrive.head(table)
     part = "" if ratio is None else "compress_"
     return [
         {
             "memory_bytes": run["memory_bytes"],
-            "format": head["format"],
+            "format": found["format"],
             "requests": run["requests"],
-            "footprint_blocks": head["footprint_blocks"],
+            "footprint_blocks": found["footprint_blocks"],
+            "notes": _notes(found),
             "block_accesses": run["block_accesses"],
             "block_misses": run[part + "block_misses"],
             "miss_ratio": run[part + "miss_ratio"],
         }
-        for run in table.to_pylist()
+        for run in found["runs"]
     ]
 
 

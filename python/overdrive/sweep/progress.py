@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from typing import TextIO
 
 #: With the value ``json``, progress is lines of JSON, as of the command's other long work.
 VARIABLE = "OVERDRIVE_PROGRESS"
 _TERMINAL_SECONDS = 0.2
+_TICK_SECONDS = 1.0
 _FILE_SECONDS = 30.0
 
 
@@ -23,29 +25,36 @@ class Progress:
         self.is_json = os.environ.get(VARIABLE) == "json"
         self.stage = ""
         self.total = self.done = self.count = self.of = 0
-        self.begin = self.shown = 0.0
+        self.begin = self.stepped = self.shown = 0.0
         self.percent = -1
         self.width = 0
+        self.lock = threading.RLock()
+        self.ended = threading.Event()
+        self.ticker: threading.Thread | None = None
 
     def start(self, stage: str, total: int, of: int) -> None:
         """Begins a stage with this weight and number of steps."""
-        self.stage, self.total, self.of = stage, max(total, 1), of
-        self.done = self.count = 0
-        self.percent = -1
-        self.begin = self.shown = time.monotonic()
+        with self.lock:
+            self.stage, self.total, self.of = stage, max(total, 1), of
+            self.done = self.count = 0
+            self.percent = -1
+            self.begin = self.stepped = self.shown = time.monotonic()
+        if self.ticker is None:
+            self.ended.clear()
+            # Jobs may be long: the line also changes between their ends.
+            self.ticker = threading.Thread(target=self._tick, daemon=True)
+            self.ticker.start()
 
     def step(self, stage: str, weight: int) -> None:
         """Counts a finished step."""
         assert stage == self.stage
-        self.done += weight
-        self.count += 1
-        if self.is_json:
-            self._json()
-        pause = _TERMINAL_SECONDS if self.is_terminal else _FILE_SECONDS
-        now = time.monotonic()
-        if now - self.shown >= pause:
-            self.shown = now
-            self._show(now)
+        with self.lock:
+            self.done += weight
+            self.count += 1
+            self.stepped = time.monotonic()
+            if self.is_json:
+                self._json()
+            self._show_sometimes(_TERMINAL_SECONDS)
 
     @property
     def share(self) -> float:
@@ -56,18 +65,41 @@ class Progress:
         """Returns the time left if the rest goes as fast as the beginning. None: too early."""
         if not self.done:
             return None
-        return (now - self.begin) * (self.total - self.done) / self.done
+        rest = (self.stepped - self.begin) * (self.total - self.done) / self.done
+        return max(rest - (now - self.stepped), 0.0)
 
     def message(self, text: str) -> None:
         """Prints a line of its own."""
-        self.clear()
-        print(text, file=self.out, flush=True)
+        with self.lock:
+            self.clear()
+            print(text, file=self.out, flush=True)
 
     def clear(self) -> None:
         """Removes the line from a terminal."""
-        if self.width:
-            print("\r" + " " * self.width + "\r", end="", file=self.out, flush=True)
-            self.width = 0
+        with self.lock:
+            if self.width:
+                print("\r" + " " * self.width + "\r", end="", file=self.out, flush=True)
+                self.width = 0
+
+    def end(self) -> None:
+        """Ends the display."""
+        self.ended.set()
+        if self.ticker is not None:
+            self.ticker.join()
+            self.ticker = None
+        self.clear()
+
+    def _tick(self) -> None:
+        while not self.ended.wait(_TICK_SECONDS):
+            with self.lock:
+                self._show_sometimes(_TICK_SECONDS)
+
+    def _show_sometimes(self, pause: float) -> None:
+        """Shows the state if the last time was long enough before."""
+        now = time.monotonic()
+        if now - self.shown >= (pause if self.is_terminal else _FILE_SECONDS):
+            self.shown = now
+            self._show(now)
 
     def _json(self) -> None:
         percent = int(self.share * 100)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from . import local, native, table
 from .cluster import Cluster
-from .errors import JobError, SweepError
-from .jobs import TRACE, Job, Result, failed, plan
+from .errors import TRACE, JobError, SweepError
+from .jobs import Job, Result, batches, failed, plan, weight
 from .manifest import Manifest
 from .progress import Progress
-from .storage import Bucket, Store, open_store
+from .storage import Store, is_url, open_store
 from .traces import Trace, find, identify
 
 SCHEMA = "overdrive.sweep/1"
@@ -44,9 +44,20 @@ class Summary:
     rows: int = 0
     marked: list[str] = field(default_factory=list)
     marked_rows: int = 0
+    noted_traces: int = 0
     job_seconds: float = 0.0
+    #: Of the jobs, the time of simulations and replays alone: elapsed, and of processors.
+    simulation_seconds: float = 0.0
+    simulation_cpu_seconds: float = 0.0
     elapsed_seconds: float = 0.0
     stopped: str | None = None
+
+    def count(self, result: Result) -> None:
+        """Adds a job that has ended."""
+        self.ran += 1
+        self.job_seconds += result.seconds
+        self.simulation_seconds += result.simulation_seconds
+        self.simulation_cpu_seconds += result.simulation_cpu_seconds
 
     def json(self) -> dict[str, Any]:
         """Returns the object of ``--json``."""
@@ -66,6 +77,7 @@ class Summary:
             "rows": self.rows,
             "marked_rows": self.marked_rows,
             "marked": self.marked,
+            "noted_traces": self.noted_traces,
             "job_ns": round(self.job_seconds * 1e9),
             "elapsed_ns": round(self.elapsed_seconds * 1e9),
         }
@@ -102,7 +114,7 @@ class Sweep:
             cluster = Cluster(on, native.version(), self.manifest.memory_bytes)
         summary = Summary(
             manifest=self.manifest.path,
-            output=self.store.name_of(""),
+            output=self.store.name_of("").rstrip("/"),
             on=on or "local",
             workers=cluster.workers if cluster else count,
             traces=len(self.traces),
@@ -113,7 +125,7 @@ class Sweep:
         finally:
             if cluster is not None:
                 cluster.close()
-            self.progress.clear()
+            self.progress.end()
         summary.elapsed_seconds = time.monotonic() - begin
         return summary, found
 
@@ -124,7 +136,8 @@ class Sweep:
             self.progress.start(
                 "reading traces", sum(one.bytes for one in self.traces), len(self.traces)
             )
-            threads = max(workers, _THREADS if isinstance(self.store, Bucket) else 1)
+            is_remote = any(is_url(one.path) for one in self.traces)
+            threads = max(workers, _THREADS if is_remote else 1)
             traces = identify(self.traces, self.store, threads, self.progress)
             planned = plan(self.manifest, traces)
             summary.jobs = len({job.key for trace, job in planned if trace.error is None})
@@ -155,23 +168,25 @@ class Sweep:
                 parts[job.key] = table.figures(failed(job, error).rows)
                 continue
             jobs[job.key] = job
-            weights[job.key] = max(trace.bytes, 1)
+            weights[job.key] = weight(trace, job)
         with ThreadPoolExecutor(_THREADS) as files:
             parts.update(self._done(jobs, files))
             left = [job for key, job in jobs.items() if key not in parts]
             summary.resumed = len(jobs) - len(left)
             # The longest first: at the end, workers wait for short ones.
             left.sort(key=lambda job: -weights[job.key])
+            workers = cluster.workers if cluster else workers
+            grouped = batches(left, weights, workers)
             self.progress.start("jobs", sum(weights[job.key] for job in left), len(left))
             writes: list[Future[None]] = []
-            results = cluster.run(left) if cluster else local.run(left, workers)
+            results = cluster.run(grouped) if cluster else local.run(grouped, workers)
             try:
                 with closing(results):  # type: ignore[type-var]
-                    for job, result in results:
-                        parts[job.key] = self._keep(job, result, files, writes)
-                        summary.ran += 1
-                        summary.job_seconds += result.seconds
-                        self.progress.step("jobs", weights[job.key])
+                    for ended in results:
+                        self._keep(ended, parts, files, writes)
+                        for job, result in ended:
+                            summary.count(result)
+                            self.progress.step("jobs", weights[job.key])
             finally:
                 for write in writes:
                     write.result()
@@ -190,17 +205,25 @@ class Sweep:
                 yield job.key, found
 
     def _keep(
-        self, job: Job, result: Result, files: ThreadPoolExecutor, writes: list[Future[None]]
-    ) -> pa.Table:
-        """Stores the figures, unless the job may succeed another time."""
-        found = table.figures(result.rows)
-        if result.lasting:
-            data = table.part(found, job.parameters())
-            name = f"{PARTS}/{_part(job.key)}"
-            writes.append(files.submit(self.store.write, name, data))
-            while len(writes) > 2 * _THREADS or writes and writes[0].done():
-                writes.pop(0).result()
-        return found
+        self,
+        ended: Sequence[tuple[Job, Result]],
+        parts: dict[str, pa.Table],
+        files: ThreadPoolExecutor,
+        writes: list[Future[None]],
+    ) -> None:
+        """Takes the figures of jobs, and stores them unless a job may succeed another time."""
+        lasting = []
+        for job, result in ended:
+            parts[job.key] = table.figures(result.rows)
+            if result.lasting:
+                lasting.append((job, parts[job.key]))
+        writes.append(files.submit(self._store, lasting))
+        while len(writes) > 2 * _THREADS or writes and writes[0].done():
+            writes.pop(0).result()
+
+    def _store(self, parts: Sequence[tuple[Job, pa.Table]]) -> None:
+        for job, found in parts:
+            self.store.write(f"{PARTS}/{_part(job.key)}", table.part(found, job.parameters()))
 
     def _join(
         self, planned: list[tuple[Trace, Job]], parts: dict[str, pa.Table], summary: Summary
@@ -223,6 +246,8 @@ class Sweep:
         errors = joined.column("error").to_pylist()
         summary.rows = joined.num_rows
         summary.marked_rows = sum(error is not None for error in errors)
+        noted = joined.filter(joined.column("notes").is_valid())
+        summary.noted_traces = len(noted.column("trace").unique())
         summary.marked = list(dict.fromkeys(error for error in errors if error is not None))
         if rows:
             self.store.write(RESULTS, table.parquet(joined))

@@ -7,6 +7,7 @@ import os
 import posixpath
 import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 from .errors import SweepError
@@ -42,15 +43,31 @@ class Store(ABC):
         """Returns the path or URL of a file."""
 
     @abstractmethod
-    def read(self, name: str) -> bytes | None:
-        """Returns a file's contents. None: there is no such file."""
+    def _read(self, name: str) -> bytes | None: ...
 
     @abstractmethod
-    def names(self, folder: str) -> set[str]:
-        """Returns the names of the files in a folder below this one."""
+    def _names(self, folder: str) -> set[str]: ...
 
     @abstractmethod
     def _write(self, name: str, data: bytes) -> None: ...
+
+    def read(self, name: str) -> bytes | None:
+        """Returns a file's contents. None: there is no such file.
+
+        Raises:
+            SweepError: it cannot be read.
+        """
+        with self._errors(name, "read"):
+            return self._read(name)
+
+    def names(self, folder: str) -> set[str]:
+        """Returns the names of the files in a folder below this one.
+
+        Raises:
+            SweepError: the folder cannot be read.
+        """
+        with self._errors(folder, "read"):
+            return self._names(folder)
 
     def write(self, name: str, data: bytes) -> None:
         """Writes a file.
@@ -58,13 +75,24 @@ class Store(ABC):
         Raises:
             SweepError: it cannot be written.
         """
-        try:
+        with self._errors(name, "written"):
             self._write(name, data)
+
+    @contextlib.contextmanager
+    def _errors(self, name: str, verb: str) -> Iterator[None]:
+        """Turns all exceptions into one that names the file."""
+        try:
+            yield
         except Exception as error:  # noqa: BLE001: object stores have errors of all kinds
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             what = "mend this, or give the manifest another output"
             place = self.name_of(name)
-            raise SweepError(f"{place}: cannot be written: {reason}; {what}") from error
+            raise SweepError(f"{place}: cannot be {verb}: {reason_of(error)}; {what}") from error
+
+
+def reason_of(error: Exception) -> str:
+    """Returns the reason of an exception in one line, without a path."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(reason.split()) or type(error).__name__
 
 
 class Folder(Store):
@@ -76,7 +104,7 @@ class Folder(Store):
     def name_of(self, name: str) -> str:
         return os.path.join(self.path, name)
 
-    def read(self, name: str) -> bytes | None:
+    def _read(self, name: str) -> bytes | None:
         try:
             with open(self.name_of(name), "rb") as file:
                 return file.read()
@@ -99,11 +127,15 @@ class Folder(Store):
                 os.unlink(temporary)
             raise
 
-    def names(self, folder: str) -> set[str]:
+    def _names(self, folder: str) -> set[str]:
         try:
             return set(os.listdir(self.name_of(folder)))
         except (FileNotFoundError, NotADirectoryError):
             return set()
+
+
+#: Protocols of object stores. They have no folders, and a misspelt bucket must not be made.
+_BUCKETS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oci"}
 
 
 class Bucket(Store):
@@ -112,11 +144,16 @@ class Bucket(Store):
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         self.system, self.root = file_system(self.url)
+        protocols = self.system.protocol
+        protocols = {protocols} if isinstance(protocols, str) else set(protocols)
+        self.has_folders = not protocols & _BUCKETS
+        #: Folders that exist.
+        self.made: set[str] = set()
 
     def name_of(self, name: str) -> str:
         return posixpath.join(self.url, name)
 
-    def read(self, name: str) -> bytes | None:
+    def _read(self, name: str) -> bytes | None:
         try:
             data: bytes = self.system.cat_file(posixpath.join(self.root, name))
         except FileNotFoundError:
@@ -126,10 +163,13 @@ class Bucket(Store):
     def _write(self, name: str, data: bytes) -> None:
         """Stores an object in one call."""
         path = posixpath.join(self.root, name)
-        self.system.makedirs(posixpath.dirname(path), exist_ok=True)
+        folder = posixpath.dirname(path)
+        if self.has_folders and folder not in self.made:
+            self.system.makedirs(folder, exist_ok=True)
+            self.made.add(folder)
         self.system.pipe_file(path, data)
 
-    def names(self, folder: str) -> set[str]:
+    def _names(self, folder: str) -> set[str]:
         # Another process may have added files since the last listing.
         self.system.invalidate_cache()
         try:

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from .jobs import TRACE
+from .errors import TRACE
 
 #: Figures of a job, one row for each size.
 FIGURES = pa.schema(
@@ -33,6 +32,7 @@ FIGURES = pa.schema(
         ("elapsed_ns", pa.uint64()),
         ("status", pa.string()),
         ("error", pa.string()),
+        ("notes", pa.string()),
     ]
 )
 #: Columns of the results before the figures.
@@ -69,15 +69,30 @@ def parquet(table: pa.Table) -> bytes:
 
 
 def part(table: pa.Table, parameters: dict[str, Any]) -> bytes:
-    """Returns the figures of a job as a file that also has the parameters of the job."""
+    """Returns the figures of a job as a file that also has the parameters of the job.
+
+    The few rows have no dictionaries, statistics and compression, which would take more time and
+    space than they save.
+    """
     text = json.dumps(parameters, sort_keys=True).encode()
-    return parquet(table.replace_schema_metadata({_JOB: text}))
+    out = io.BytesIO()
+    schema = table.schema.with_metadata({_JOB: text})
+    with pq.ParquetWriter(
+        out,
+        schema,
+        version="2.6",
+        compression="none",
+        use_dictionary=False,
+        write_statistics=False,
+    ) as writer:
+        writer.write_table(table.replace_schema_metadata({_JOB: text}))
+    return out.getvalue()
 
 
 def read_part(data: bytes, parameters: dict[str, Any]) -> pa.Table | None:
     """Returns the figures of a part. None: the file is damaged, or of another job."""
     try:
-        table = pq.read_table(io.BytesIO(data))
+        table = pq.ParquetFile(io.BytesIO(data)).read(use_threads=False)
     except (pa.ArrowException, OSError):
         return None
     metadata = table.schema.metadata or {}
@@ -89,22 +104,28 @@ def read_part(data: bytes, parameters: dict[str, Any]) -> pa.Table | None:
 
 def results(parts: Sequence[tuple[dict[str, str], pa.Table]]) -> pa.Table:
     """Joins the figures of jobs, each with the values of its other columns, in this order."""
-    tables = [_with_names(names, table) for names, table in parts]
-    return pa.concat_tables([RESULTS.empty_table(), *tables]).combine_chunks()
+    joined = pa.concat_tables([FIGURES.empty_table(), *(table for _, table in parts)])
+    of_rows = [names for names, table in parts for _ in range(table.num_rows)]
+    columns = []
+    for field in RESULTS:
+        if field.name == "error":
+            columns.append(_with_traces(joined.column("error"), of_rows))
+        elif field.name in FIGURES.names:
+            columns.append(joined.column(field.name))
+        else:
+            columns.append(pa.array([names[field.name] for names in of_rows], pa.string()))
+    return pa.table(columns, schema=RESULTS).combine_chunks()
 
 
-def _with_names(names: dict[str, str], table: pa.Table) -> pa.Table:
-    rows = table.num_rows
-    error = table.schema.get_field_index("error")
-    named = pc.replace_substring(table.column(error), TRACE, names["trace"])
-    table = table.set_column(error, FIGURES.field(error), named)
-    columns = [
-        pa.repeat(pa.scalar(names[field.name], pa.string()), rows)
-        if field.name in names
-        else table.column(field.name)
-        for field in RESULTS
+def _with_traces(errors: pa.ChunkedArray, of_rows: Sequence[dict[str, str]]) -> pa.ChunkedArray:
+    """Returns the reasons with the names of the traces."""
+    if errors.null_count == len(errors):
+        return errors
+    named = [
+        None if error is None else error.replace(TRACE, names["trace"])
+        for error, names in zip(errors.to_pylist(), of_rows, strict=True)
     ]
-    return pa.table(columns, schema=RESULTS)
+    return pa.chunked_array([pa.array(named, pa.string())])
 
 
 def csv(table: pa.Table) -> bytes:

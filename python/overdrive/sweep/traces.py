@@ -9,18 +9,25 @@ import json
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .errors import TRACE, JobError, SweepError
 from .manifest import Manifest
 from .progress import Progress
-from .storage import Store, file_system, is_url
+from .storage import Store, file_system, is_url, reason_of
 
 #: File of the digests that are known, in the folder of the results.
 DIGESTS = "traces.json"
 _CHUNK = 1 << 20
+#: A file that was changed this short time before it was read may change again without another time.
+_RECENT_NS = 2_000_000_000
+
+#: The bytes of a file, and the times of change of its contents and of its inode, in nanoseconds.
+Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,7 @@ class Trace:
     format: str | None
     workload: str
     bytes: int
+    stamp: Stamp | None = None
     identity: str = ""
     error: str | None = None
 
@@ -71,13 +79,24 @@ def _name(path: str, folder: str) -> str:
 
 
 def _remote(pattern: str) -> list[tuple[str, str, int]]:
-    """Returns the URL twice, and the bytes, of the objects that a URL matches."""
+    """Returns the URL twice, and the bytes, of the objects that a URL matches.
+
+    Raises:
+        SweepError: the store does not answer, or refuses the answer.
+    """
     system, path = file_system(pattern)
-    system.invalidate_cache()
-    has_magic = any(letter in path for letter in "*?[")
-    paths = sorted(system.glob(path)) if has_magic else [path] if system.isfile(path) else []
-    urls = [system.unstrip_protocol(one) for one in paths if system.isfile(one)]
-    return [(url, url, int(system.size(one) or 0)) for url, one in zip(urls, paths, strict=True)]
+    try:
+        system.invalidate_cache()
+        if any(letter in path for letter in "*?["):
+            found = system.glob(path, detail=True)
+        else:
+            found = {path: system.info(path)} if system.exists(path) else {}
+    except Exception as error:  # noqa: BLE001: object stores have errors of all kinds
+        what = "mend the URL, the credentials or the endpoint"
+        raise SweepError(f"{pattern}: cannot be listed: {reason_of(error)}; {what}") from error
+    files = sorted((one, info) for one, info in found.items() if info["type"] == "file")
+    urls = [(system.unstrip_protocol(one), info) for one, info in files]
+    return [(url, url, int(info.get("size") or 0)) for url, info in urls]
 
 
 def identify(
@@ -87,26 +106,30 @@ def identify(
     known = _known(store)
     stop = threading.Event()
 
-    def one(trace: Trace) -> tuple[Trace, list[Any] | None]:
+    def one(trace: Trace) -> tuple[Trace, _Digest | None]:
         try:
             return _identified(trace, known.get(trace.path), stop)
         except Exception as error:  # noqa: BLE001: object stores have errors of all kinds
-            return replace(trace, identity=f"name:{trace.name}", error=_reason(error)), None
+            return replace(trace, identity=f"name:{trace.name}", error=reason_of(error)), None
 
-    done, digests = [], {}
+    done: list[Trace] = []
+    digests: dict[str, list[Any]] = {}
     with ThreadPoolExecutor(threads) as pool:
         try:
             for trace, digest in pool.map(one, traces):
                 done.append(trace)
                 if digest is not None:
-                    digests[trace.path] = digest
+                    digests[trace.path] = [*digest.stamp, digest.hex]
                 progress.step("reading traces", trace.bytes)
-        except KeyboardInterrupt:
+        finally:
             stop.set()
-            raise
-    if digests != known:
-        text = json.dumps(digests, indent=0, sort_keys=True)
-        store.write(DIGESTS, text.encode())
+            # Digests of many large files are worth keeping after Ctrl-C. Without any, this shows
+            # early that the output can be written.
+            whole = len(done) == len(traces)
+            if digests != known or not digests:
+                merged = digests if whole else {**known, **digests}
+                text = json.dumps(merged, indent=0, sort_keys=True)
+                store.write(DIGESTS, text.encode())
     return done
 
 
@@ -118,41 +141,66 @@ def _known(store: Store) -> dict[str, list[Any]]:
     return found if isinstance(found, dict) else {}
 
 
+@dataclass(frozen=True)
+class _Digest:
+    """A digest, and the file of which it is."""
+
+    stamp: Stamp
+    hex: str
+
+
 def _identified(
-    trace: Trace, known: list[Any] | None, stop: threading.Event
-) -> tuple[Trace, list[Any] | None]:
+    trace: Trace, known: Any, stop: threading.Event
+) -> tuple[Trace, _Digest | None]:
     if is_url(trace.path):
         return replace(trace, identity=_remote_identity(trace, stop)), None
-    found = os.stat(trace.path)
-    stamp = [found.st_size, found.st_mtime_ns]
-    if known is not None and known[:2] == stamp and len(known) == 3:
-        digest = str(known[2])
-    else:
-        with open(trace.path, "rb") as file:
-            digest = _digest(file, stop)
-    return replace(trace, identity=f"sha256:{digest}"), [*stamp, digest]
+    stamp = _stamp(trace.path)
+    if isinstance(known, list) and known[:3] == list(stamp) and len(known) == 4:
+        digest = _Digest(stamp, str(known[3]))
+        return replace(trace, stamp=stamp, identity=f"sha256:{digest.hex}"), digest
+    now = time.time_ns()
+    digest = _Digest(stamp, digest_of(trace.path, stop))
+    if _stamp(trace.path) != stamp:
+        raise OSError("is being changed; run the same command again when it is complete")
+    trace = replace(trace, bytes=stamp[0], stamp=stamp, identity=f"sha256:{digest.hex}")
+    is_recent = now - max(stamp[1:]) < _RECENT_NS
+    return trace, None if is_recent else digest
+
+
+def _stamp(path: str) -> Stamp:
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _remote_identity(trace: Trace, stop: threading.Event) -> str:
     """Returns the tag that the object store gives to the contents; without one, the digest."""
     system, path = file_system(trace.path)
-    tag = system.info(path).get("ETag")
-    if tag:
-        return f"etag:{tag.strip(chr(34))}:{trace.bytes}"
+    tag = _tag(system.info(path))
+    if tag is not None:
+        return tag
     with system.open(path, "rb") as file:
         return f"sha256:{_digest(file, stop)}"
 
 
+def _tag(info: dict[str, Any]) -> str | None:
+    tag = info.get("ETag")
+    return f"etag:{tag.strip(chr(34))}:{int(info.get('size') or 0)}" if tag else None
+
+
+def digest_of(path: str, stop: threading.Event) -> str:
+    """Returns the SHA-256 digest of a file in hexadecimal digits."""
+    with open(path, "rb") as file:
+        return _digest(file, stop)
+
+
 def _digest(file: Any, stop: threading.Event) -> str:
     digest = hashlib.sha256()
-    while not stop.is_set() and (chunk := file.read(_CHUNK)):
+    while not stop.is_set():
+        chunk = file.read(_CHUNK)
+        if not chunk:
+            return digest.hexdigest()
         digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _reason(error: Exception) -> str:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return reason or type(error).__name__
+    raise InterruptedError("interrupted")
 
 
 class _Copies:
@@ -177,9 +225,7 @@ class _Copies:
         try:
             with own:
                 if not os.path.exists(path):
-                    system, remote = file_system(url)
-                    system.get_file(remote, path + ".partial")
-                    os.replace(path + ".partial", path)
+                    _download(url, identity, path)
             yield path
         finally:
             self._release(path)
@@ -197,11 +243,61 @@ class _Copies:
 _COPIES = _Copies()
 
 
+def _download(url: str, identity: str, path: str) -> None:
+    """Copies an object, if it is still the one that was identified."""
+    system, remote = file_system(url)
+    partial = path + ".partial"
+    try:
+        system.get_file(remote, partial)
+        if identity.startswith("sha256:"):
+            found: str | None = f"sha256:{digest_of(partial, threading.Event())}"
+        else:
+            system.invalidate_cache()
+            found = _tag(system.info(remote))
+        if found != identity:
+            raise _changed()
+        os.replace(partial, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(partial)
+
+
+def _changed() -> JobError:
+    what = "has other contents than at the start of the sweep; run the same command again"
+    return JobError(f"{TRACE}: {what}", lasting=False)
+
+
+#: Digests of files whose stamp on this machine differs from that on the sweep's: of copies.
+_OWN_DIGESTS: dict[tuple[str, Stamp], str] = {}
+
+
+def _check_file(path: str, identity: str, stamp: Stamp) -> Stamp:
+    """Checks that a file has the contents that were identified. Returns its stamp here."""
+    here = _stamp(path)
+    if here == stamp:
+        return here
+    if (path, here) not in _OWN_DIGESTS:
+        _OWN_DIGESTS[path, here] = digest_of(path, threading.Event())
+    if f"sha256:{_OWN_DIGESTS[path, here]}" != identity:
+        raise _changed()
+    return here
+
+
 @contextlib.contextmanager
-def local_path(path: str, identity: str) -> Iterator[str]:
-    """Gives a local path to a trace, which is a copy if the trace is at a URL."""
-    if not is_url(path):
-        yield path
+def local_path(path: str, identity: str, stamp: Stamp | None) -> Iterator[str]:
+    """Gives a local path to a trace, which is a copy if the trace is at a URL.
+
+    Raises:
+        JobError: the contents are not those that were identified, or they change meanwhile.
+    """
+    if is_url(path):
+        with _COPIES.copy(path, identity) as copy:
+            yield copy
         return
-    with _COPIES.copy(path, identity) as copy:
-        yield copy
+    before = _check_file(path, identity, stamp) if stamp is not None else None
+    try:
+        yield path
+    finally:
+        # Also a failure may be one of other contents.
+        if before is not None and _stamp(path) != before:
+            raise _changed()

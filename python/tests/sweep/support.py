@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,12 @@ def refused(*words: str | Path) -> str:
     return done.stderr.strip()
 
 
+def messages(errors: str) -> list[str]:
+    """Returns the lines of stderr without those of the progress, which a busy machine has."""
+    lines = errors.splitlines()
+    return [line for line in lines if not line.startswith(("jobs: ", "reading traces: "))]
+
+
 def outputs(folder: Path) -> tuple[bytes, bytes]:
     """Returns the files of results."""
     return (folder / "results.parquet").read_bytes(), (folder / "results.csv").read_bytes()
@@ -128,10 +134,15 @@ def workers(process: int) -> list[int]:
 
     def is_worker(child: int) -> bool:
         with contextlib.suppress(OSError):
-            return b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+            return b"overdrive.sweep.local" in Path(f"/proc/{child}/cmdline").read_bytes()
         return False
 
     return [child for child in children(process) if is_worker(child)]
+
+
+def folder_of(process: int) -> Path:
+    """Returns the working directory of a process."""
+    return Path(os.readlink(f"/proc/{process}/cwd"))
 
 
 def is_running(process: int) -> bool:
@@ -153,8 +164,9 @@ def free_port() -> int:
 class Dask:
     """A scheduler and workers: processes with working directories of their own."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
         self.home = home
+        self.environment = environment
         self.port = free_port()
         self.processes: list[subprocess.Popen[bytes]] = []
         self.start("scheduler", "--host", "127.0.0.1", "--port", str(self.port))
@@ -184,7 +196,7 @@ class Dask:
         process = subprocess.Popen(
             [sys.executable, "-m", "distributed.cli.dask_" + kind, "--no-dashboard", *words],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": python_path},
+            env={**os.environ, **self.environment, "PYTHONPATH": python_path},
             stdout=log,
             stderr=log,
         )
@@ -214,9 +226,9 @@ class Dask:
 
 
 @contextlib.contextmanager
-def dask(home: Path) -> Iterator[Dask]:
-    """Gives a cluster without workers."""
-    cluster = Dask(home)
+def dask(home: Path, **environment: str) -> Iterator[Dask]:
+    """Gives a cluster without workers, whose processes have these variables."""
+    cluster = Dask(home, environment)
     try:
         yield cluster
     finally:

@@ -15,9 +15,11 @@ from .support import (
     Dask,
     command,
     dask,
+    messages,
     outputs,
     parts,
     refused,
+    rows,
     sweep,
     until,
     write_manifest,
@@ -99,3 +101,46 @@ def test_one_worker_two_and_a_killed_one_write_the_bytes_of_a_local_one(
     assert sweep(path, "--on", cluster.url, status=1)["workers"] == 2
     assert outputs(home / "two") == outputs(home / "local")
     assert os.getcwd() != str(home)
+
+
+def test_jobs_of_a_batch_that_dask_gives_up_are_tried_alone(home: Path, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    for number in range(16):
+        write_trace(small / "traces" / f"{number}.csv", number, requests=4000, blocks=4000)
+    policies = ["default", "lru", "sieve", "fifo", "clock", "2q", "arc", "lirs"]
+    path = write_manifest(small / "local.toml", output="local", policies=policies)
+    sweep(path, "--workers", "1")
+    # The first death of a worker is the end of its tasks.
+    variable = "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES"
+    with dask(tmp_path / "dask", **{variable: "0"}) as cluster:
+        first = cluster.worker()
+        until(lambda: cluster.count() == 1)
+        path = write_manifest(small / "killed.toml", output="killed", policies=policies)
+        words = command(str(path), "--on", cluster.url, "--json")
+        running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until(lambda: len(parts(small / "killed")) >= 16)
+        assert len(parts(small / "killed")) < 110, "too late to be in the middle"
+        cluster.end(first)
+        cluster.worker()
+        out, errors = running.communicate(timeout=240)
+        assert (running.returncode, messages(errors)) == (0, []), (out, errors)
+        assert outputs(small / "killed") == outputs(small / "local")
+
+
+def test_the_loss_of_the_scheduler_ends_the_sweep_with_the_results_so_far(
+    home: Path, tmp_path: Path
+) -> None:
+    with dask(tmp_path / "dask") as cluster:
+        cluster.worker()
+        until(lambda: cluster.count() == 1)
+        path = write_manifest(home / "lost.toml", output="lost")
+        words = command(str(path), "--on", cluster.url, "--json")
+        running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until(lambda: len(parts(home / "lost")) >= 3)
+        cluster.end(cluster.processes[0])
+        out, errors = running.communicate(timeout=240)
+        assert running.returncode == 1, (out, errors)
+        assert '"complete": false' in out and "run the same command again to go on" in errors
+    assert 0 < len(rows(home / "lost")) < len(rows(home / "local"))
+    assert sweep(path, "--workers", "1", status=1)["resumed"] >= 3
+    assert outputs(home / "lost") == outputs(home / "local")

@@ -6,6 +6,8 @@ import io
 import os
 import signal
 import subprocess
+import sys
+from collections import Counter, deque
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,19 @@ import pytest
 
 import overdrive
 from overdrive.sweep import Summary, Sweep, load
-from overdrive.sweep.local import worker_count
+from overdrive.sweep.jobs import Job, batches, plan, run_job
+from overdrive.sweep.local import after_death, worker_count
 from overdrive.sweep.progress import Progress
+from overdrive.sweep.storage import open_store
+from overdrive.sweep.traces import find, identify
 
 from .support import (
     POLICIES,
     SIZES,
     command,
+    folder_of,
     is_running,
+    messages,
     outputs,
     parts,
     rows,
@@ -119,26 +126,141 @@ def test_a_killed_worker_changes_nothing(long: Path) -> None:
     own = workers(running.pid)
     assert len(own) == 2
     # Each has its own working directory, which is not this one.
-    assert len({os.readlink(f"/proc/{one}/cwd") for one in own} - {os.getcwd()}) == 2
+    until(lambda: len({folder_of(one) for one in own} - {Path.cwd()}) == 2)
     os.kill(own[0], signal.SIGKILL)
     _, errors = running.communicate(timeout=120)
-    assert (running.returncode, errors) == (0, "")
+    assert (running.returncode, messages(errors)) == (0, [])
     assert outputs(folder) == outputs(long / "one")
 
 
 def test_a_killed_sweep_goes_on_with_the_same_bytes(long: Path) -> None:
     path, folder, running = catch(long, "sweep")
     own = workers(running.pid)
+    above = folder_of(own[0]).parent
+    assert above.name.startswith("overdrive-sweep-")
     running.kill()
     running.communicate()
-    # Its workers do not go on without it.
+    # Its workers do not go on without it, and leave nothing behind.
     until(lambda: not any(map(is_running, own)))
+    assert not above.exists()
     done = {part: part.stat().st_mtime_ns for part in parts(folder)}
     assert not (folder / "results.parquet").exists()
     summary = run_here(path, workers=2)
     assert summary.resumed == len(done) and summary.ran == summary.jobs - len(done)
     assert {part: part.stat().st_mtime_ns for part in done} == done
     assert outputs(folder) == outputs(long / "one")
+
+
+def jobs_of(home: Path, **keys: Any) -> list[Job]:
+    """Returns the jobs of a manifest."""
+    manifest = load(write_manifest(home / "jobs.toml", **keys))
+    store, progress = open_store(str(home / "jobs"), ""), Progress(io.StringIO())
+    progress.start("reading traces", 1, 1)
+    try:
+        return [job for _, job in plan(manifest, identify(find(manifest), store, 1, progress))]
+    finally:
+        progress.end()
+
+
+def test_short_jobs_are_handed_over_together_and_after_a_death_alone(home: Path) -> None:
+    jobs = jobs_of(home, policies=["lru", "sieve", "fifo", "clock"])
+    short, long = dict.fromkeys((job.key for job in jobs), 1), {job.key: 3 << 20 for job in jobs}
+    assert [len(one.jobs) for one in batches(jobs, short, 1)] == [2] * 8
+    assert [len(one.jobs) for one in batches(jobs, short, 2)] == [1] * 16
+    assert [len(one.jobs) for one in batches(jobs * 64, short, 2)] == [16] * 64
+    assert [len(one.jobs) for one in batches(jobs, long, 1)] == [1] * 16
+    assert [job for one in batches(jobs, short, 1) for job in one.jobs] == jobs
+    assert batches([], {}, 1) == []
+    both, rest = batches(jobs, short, 1)[:2]
+    left, deaths = deque([rest]), Counter[str]()
+    assert after_death(both, -9, left, deaths) == [] and not deaths
+    assert list(left) == [*both.singly(), rest]
+    alone = left.popleft()
+    for _ in range(2):
+        assert after_death(alone, -9, left, deaths) == [] and left.popleft() == alone
+    (given_up,) = after_death(alone, -9, left, deaths)
+    assert not given_up.lasting and len(given_up.rows) == len(SIZES)
+    reason = "{trace}: 3 workers died of it (SIGKILL); it may need more memory"
+    assert {row["error"] for row in given_up.rows} == {reason}
+
+
+def test_batches_write_the_bytes_of_single_jobs(home: Path) -> None:
+    keys = {"policies": ["default", "lru", "sieve", "fifo", "clock", "2q", "arc", "opt"]}
+    whole = run_here(write_manifest(home / "all.toml", output="all", **keys), workers=1)
+    assert (whole.ran, whole.marked_rows) == (32, 0)
+    # In two parts, each of fewer jobs than a batch takes.
+    for number in (4, 8):
+        some = {"policies": keys["policies"][:number]}
+        path = write_manifest(home / "each.toml", output="each", **some)
+        assert run_here(path, workers=2).ran == 16
+    assert outputs(home / "each") == outputs(home / "all")
+    assert [part.read_bytes() for part in parts(home / "each")] == [
+        part.read_bytes() for part in parts(home / "all")
+    ]
+
+
+def test_a_trace_that_changes_meanwhile_has_no_figures(home: Path) -> None:
+    (job,) = jobs_of(home, traces=["traces/0.csv"], policies=["lru"])
+    expected = run_job(job).rows
+    assert all(row["status"] == "ok" for row in expected)
+    trace = home / "traces" / "0.csv"
+    whole = trace.read_bytes()
+    # The same contents at another time, as a copy on another machine has them.
+    os.utime(trace, ns=(1, 1))
+    assert run_job(job).rows == expected
+    trace.write_bytes(whole.replace(b"R,", b"W,", 1))
+    result = run_job(job)
+    assert not result.lasting
+    assert {row["error"] for row in result.rows} == {
+        "{trace}: has other contents than at the start of the sweep; run the same command again"
+    }
+    trace.write_bytes(whole)
+    assert run_job(job).rows == expected
+    # The same size and time of another file.
+    path = write_manifest(home / "sweep.toml", traces=["traces/0.csv"], policies=["lru"])
+    before = os.stat(trace)
+    assert run_here(path).ran == 1
+    trace.write_bytes(whole.replace(b"R,", b"W,", 1))
+    os.utime(trace, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert counts(run_here(path)) == (1, 0)
+
+
+def test_a_recording_that_is_cut_short_has_a_note(home: Path, program_path: Path) -> None:
+    lines = [f"R,{number % 500 * 4096},4096,{number},,sda," for number in range(100_000)]
+    head = "op,offset,length,time_ns,took_ns,device,process"
+    (home / "long.csv").write_text("\n".join([head, *lines]) + "\n")
+    recording = home / "traces" / "cut.trace"
+    words = ["trace", "convert", str(home / "long.csv"), str(recording)]
+    subprocess.run([str(program_path), *words], check=True, capture_output=True)
+    recording.write_bytes(recording.read_bytes()[:-100])
+    keys = {"traces": ["traces/cut.trace", "traces/0.csv"], "policies": ["lru"]}
+    summary = sweep(write_manifest(home / "sweep.toml", **keys))
+    assert (summary["noted_traces"], summary["marked_rows"]) == (1, 0)
+    assert "1 traces are not complete" in summary["stderr"]
+    notes = [row["notes"] for row in rows(home / "results")]
+    assert notes == ["the recording is cut short"] * len(SIZES) + [None] * len(SIZES)
+
+
+def test_a_script_without_a_guard_of_its_main_module_runs_a_sweep(home: Path) -> None:
+    path = write_manifest(home / "sweep.toml", policies=["lru"])
+    script = home / "study.py"
+    script.write_text(
+        "from overdrive import sweep\n"
+        f"summary, table = sweep.Sweep(sweep.load({str(path)!r})).run(workers=2)\n"
+        "print(summary.ran, table.num_rows)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert (done.stdout, messages(done.stderr)) == (f"4 {4 * len(SIZES)}\n", [])
+
+
+def test_the_time_left_shrinks_between_the_ends_of_jobs() -> None:
+    progress = Progress(io.StringIO())
+    progress.start("jobs", 100, 4)
+    assert progress.seconds_left(progress.begin) is None
+    progress.step("jobs", 25)
+    progress.begin, progress.stepped = 1000.0, 1010.0
+    assert [progress.seconds_left(now) for now in (1010.0, 1025.0, 1050.0)] == [30.0, 15.0, 0.0]
+    progress.end()
 
 
 @pytest.mark.slow
@@ -244,7 +366,7 @@ def test_progress_is_lines_of_json_on_request(home: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert done.stderr.splitlines()[-1] == '{"stage": "jobs", "share": 1.0}'
+    assert messages(done.stderr)[-1] == '{"stage": "jobs", "share": 1.0}'
     assert "jobs       4 run, 0 from before, 4 in all" in done.stdout
 
 

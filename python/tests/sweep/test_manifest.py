@@ -41,6 +41,11 @@ from .support import refused, write_manifest, write_trace
         ({"sizes": ["2000%"]}, "sizes[0]: '2000%' is no share"),
         ({"compression": ["0.5"]}, "compression[0]: '0.5' is no ratio"),
         ({"drives": ["samsung"]}, "drives[0]: 'samsung' is no modelled drive"),
+        ({"drives": ["none", "toshiba-rc100-240?sede=2"]}, "drives[1]: drive "),
+        (
+            {"drives": ["toshiba-rc100-240"], "replay": {"state": "new"}},
+            "replay.state: state new: ",
+        ),
         ({"count": "writes"}, "count: 'writes' is not known; write one of all, reads"),
         ({"memory": "much"}, "memory: 'much' is no size"),
         ({"workers": 0}, "workers: 0 is no number of processes"),

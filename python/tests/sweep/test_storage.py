@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -11,7 +12,13 @@ from typing import Any
 
 import pytest
 
-from .support import command, outputs, rows, sweep, until, write_manifest, write_trace
+from overdrive.sweep import load
+from overdrive.sweep.jobs import plan, run_job
+from overdrive.sweep.progress import Progress
+from overdrive.sweep.storage import open_store
+from overdrive.sweep.traces import find, identify
+
+from .support import command, outputs, refused, rows, sweep, until, write_manifest, write_trace
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("s3fs")
@@ -91,9 +98,39 @@ def test_traces_in_a_bucket_have_the_figures_of_files(bucket: Any, tmp_path: Pat
         for key in own:
             del row[key]
     assert [row for row in remote if row["status"] == "ok"] == local
-    message = subprocess.run(
-        command(str(write_manifest(tmp_path / "sweep.toml", traces=["s3://bucket/none/*"]))),
-        capture_output=True,
-        text=True,
-    ).stderr
-    assert "traces[0].path: 's3://bucket/none/*' matches no file" in message
+    path = write_manifest(tmp_path / "sweep.toml", traces=["s3://bucket/none/*"])
+    assert "traces[0].path: 's3://bucket/none/*' matches no file" in refused(path)
+
+
+def test_folders_are_no_traces_and_an_object_that_changes_has_no_figures(
+    bucket: Any, tmp_path: Path
+) -> None:
+    text = write_trace(tmp_path / "0.csv", 0).read_bytes()
+    bucket.pipe_file("bucket/some/0.csv", text)
+    bucket.pipe_file("bucket/some/deep/1.csv", text)
+    manifest = load(
+        write_manifest(tmp_path / "sweep.toml", traces=["s3://bucket/some/*"], policies=["lru"])
+    )
+    (found,) = find(manifest)
+    assert (found.name, found.bytes) == ("s3://bucket/some/0.csv", len(text))
+    progress = Progress(io.StringIO())
+    progress.start("reading traces", 1, 1)
+    store = open_store(str(tmp_path / "jobs"), "")
+    ((_, job),) = plan(manifest, identify([found], store, 1, progress))
+    progress.end()
+    bucket.pipe_file("bucket/some/0.csv", text.replace(b"R,", b"W,", 1))
+    result = run_job(job)
+    assert not result.lasting
+    assert "{trace}: has other contents than at the start" in result.rows[0]["error"]
+    bucket.pipe_file("bucket/some/0.csv", text)
+    assert all(row["status"] == "ok" for row in run_job(job).rows)
+
+
+def test_a_store_that_does_not_answer_is_named(bucket: Any, tmp_path: Path) -> None:
+    write_trace(tmp_path / "traces" / "0.csv", 0)
+    path = write_manifest(tmp_path / "sweep.toml", output="s3://no-such-bucket/results")
+    message = refused(path)
+    assert message.startswith("overdrive: s3://no-such-bucket/results/"), message
+    assert "; mend this, or give the manifest another output" in message
+    path = write_manifest(tmp_path / "sweep.toml", traces=["ftpx://host/*"])
+    assert "ftpx://host/*: " in refused(path)

@@ -19,6 +19,8 @@ const RELEASE: &str = "wheel";
 const MATURIN: &str = "maturin>=1.9.4,<2";
 /// Packages for the tests of each change.
 const SHORT: [&str; 1] = ["pytest"];
+/// Packages for the measurement of sweeps.
+const SWEEPS: [&str; 1] = ["distributed"];
 /// Packages for all tests: also those that check types, run notebooks, convert tables, and run
 /// sweeps on Dask and over an object store.
 const FULL: [&str; 12] = [
@@ -58,9 +60,12 @@ pub(crate) struct Options {
     /// Only compare the speed of `overdrive.simulate` with the program's, and print the ratio.
     #[arg(long, conflicts_with = "full")]
     speed: bool,
-    /// Arguments of pytest.
+    /// Only measure the overhead of sweeps, and the speed of two Dask workers over one.
+    #[arg(long, conflicts_with_all = ["full", "speed"])]
+    sweeps: bool,
+    /// Arguments of pytest; with --sweeps, those of the measurement.
     #[arg(last = true)]
-    pytest: Vec<OsString>,
+    rest: Vec<OsString>,
 }
 
 /// The folder of the package's sources.
@@ -111,9 +116,13 @@ fn build(tools: &Environment, profile: &str, into: &Path) -> anyhow::Result<Path
 /// # Errors
 /// A tool cannot be started, or the wheel cannot be built.
 pub(crate) fn run_tests(options: &Options) -> anyhow::Result<ExitCode> {
-    let is_release = options.full || options.speed;
+    let is_release = options.full || options.speed || options.sweeps;
     let profile = if is_release { RELEASE } else { "dev" };
-    let packages: &[&str] = if options.full { &FULL } else { &SHORT };
+    let packages: &[&str] = match options {
+        Options { full: true, .. } => &FULL,
+        Options { sweeps: true, .. } => &SWEEPS,
+        _ => &SHORT,
+    };
     let tools = Environment::open_or_make(&folder().join("tools"), &[MATURIN]);
     let environments = tools.and_then(|tools| {
         let tests = Environment::make(&folder().join("tests"), packages)?;
@@ -127,17 +136,23 @@ pub(crate) fn run_tests(options: &Options) -> anyhow::Result<ExitCode> {
         other => other?,
     };
     let wheel = build(&tools, profile, &folder().join("wheels"))?;
+    environment.install(&[wheel.as_os_str()])?;
+    if options.sweeps {
+        let mut measurement = environment.python();
+        measurement.args(["-m", "overdrive.sweep.bench"]).args(&options.rest);
+        run(&mut measurement)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let program = match options.as_tested {
         true => tested::program(PRODUCT, false)?,
         false => program(is_release)?,
     };
-    environment.install(&[wheel.as_os_str()])?;
     if options.speed {
         speed::compare(&environment, &program)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut pytest = environment.python();
-    pytest.args(["-m", "pytest", "-p", "no:cacheprovider"]).args(&options.pytest);
+    pytest.args(["-m", "pytest", "-p", "no:cacheprovider"]).args(&options.rest);
     if !options.full {
         pytest.args(["-m", "not slow"]);
     }

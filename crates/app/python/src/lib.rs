@@ -23,7 +23,7 @@ mod _native {
     #[pymodule_export]
     use crate::names::{formats, parse_size, policies};
     #[pymodule_export]
-    use crate::replay::{replay_trace, served_policies};
+    use crate::replay::{check_replay, replay_trace, served_policies};
     #[pymodule_export]
     use crate::simulate::{simulate, trace_info};
     #[pymodule_export]

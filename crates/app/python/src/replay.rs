@@ -43,6 +43,14 @@ fn served(name: &str) -> Option<Policy> {
     }
 }
 
+/// Checks that traces can be replayed on this drive in this state.
+#[pyfunction]
+pub(crate) fn check_replay(drive: &str, state: &str) -> PyResult<()> {
+    let state = preparation("state", state)?;
+    let plan = Plan { state, ..Plan::new(&PROFILE, target(drive, None)?) };
+    plan.check().map_err(|what| usage(&what))
+}
+
 /// Replays a trace. Returns the object `overdrive.trace-replay/1` as text.
 #[pyfunction]
 #[pyo3(name = "replay",

@@ -1,4 +1,5 @@
 //! One pass: all workers receive the chunks of accesses, and each worker has some of the tasks.
+//! With one thread, the thread that reads also simulates: a job of a sweep uses one processor.
 
 use crate::error::Error;
 use crate::policies::{Chunk, Task};
@@ -18,6 +19,9 @@ pub(crate) fn pass(
     threads: usize,
     mut next: impl FnMut(&mut Chunk) -> Result<bool, Error>,
 ) -> Result<Vec<Task>, Error> {
+    if threads <= 1 {
+        return pass_alone(tasks, next);
+    }
     std::thread::scope(|scope| {
         let mut senders: Vec<SyncSender<Arc<Chunk>>> = Vec::new();
         let mut workers = Vec::new();
@@ -49,6 +53,22 @@ pub(crate) fn pass(
         let tasks = joined.flatten().collect();
         ended.map(|()| tasks)
     })
+}
+
+/// Runs the tasks on the thread that reads the accesses.
+fn pass_alone(
+    mut tasks: Vec<Task>,
+    mut next: impl FnMut(&mut Chunk) -> Result<bool, Error>,
+) -> Result<Vec<Task>, Error> {
+    let mut numbered = 0;
+    loop {
+        let mut chunk = Chunk { first: numbered, ..Chunk::default() };
+        if !next(&mut chunk)? {
+            return Ok(tasks);
+        }
+        numbered += chunk.blocks.len() as u64;
+        tasks.iter_mut().for_each(|task| task.take(&chunk));
+    }
 }
 
 fn work(mut tasks: Vec<Task>, chunks: &Receiver<Arc<Chunk>>) -> Vec<Task> {
