@@ -167,7 +167,7 @@ fn a_file_of_samples_of_a_later_program_or_a_damaged_one_is_refused_by_readers()
     std::fs::write(&path, &later).expect("written");
     for command in ["volume", "drive"] {
         let output = history(home.path(), &[command, "history"]);
-        refused(&output, 6, "is of a later program (layout 7); use that one");
+        refused(&output, 6, "by a later version of Overdrive (layout 7; this one reads up to 1)");
     }
     std::fs::write(&path, &whole[..whole.len() / 2]).expect("written");
     let _ = std::fs::remove_file(path.with_file_name("samples.sqlite3-wal"));

@@ -51,7 +51,11 @@ pub(crate) fn open(path: &Path, layout: &Layout) -> Result<Connection, Error> {
             Ok(connection)
         }
         (application, later) if application == layout.application => {
-            let what = format!("is of a later program (layout {later}); use that one");
+            let what = format!(
+                "was written by a later version of Overdrive (layout {later}; this one reads up to \
+                 {}); use that version, or move the file away",
+                layout.version
+            );
             Err(Error::new(path, what))
         }
         _ => Err(Error::new(path, "is another program's file; move it away")),

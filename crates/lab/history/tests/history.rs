@@ -93,7 +93,7 @@ fn files_of_others_are_refused_and_stay_as_they_are() {
     let database = rusqlite::Connection::open(&later).expect("there");
     database.pragma_update(None, "user_version", 2).expect("written");
     drop(database);
-    assert!(refused(&later).contains("of a later program"), "{}", refused(&later));
+    assert!(refused(&later).contains("by a later version of Overdrive"), "{}", refused(&later));
     assert!(refused(&home.path().join("text/below")).contains("text/below: "));
 }
 

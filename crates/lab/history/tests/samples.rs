@@ -171,7 +171,10 @@ fn a_file_of_a_later_program_is_refused_and_stays() {
     database.pragma_update(None, "user_version", 2).expect("written");
     drop(database);
     let error = Samples::open_or_renew(&path).err().expect("refused").to_string();
-    assert!(error.contains("is of a later program (layout 2); use that one"), "{error}");
+    assert!(
+        error.contains("by a later version of Overdrive (layout 2; this one reads up to 1)"),
+        "{error}"
+    );
     assert!(path.exists() && !path.with_file_name("samples.sqlite3.damaged-1").exists());
 }
 

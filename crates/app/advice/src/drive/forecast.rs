@@ -47,6 +47,8 @@ pub struct Forecast {
 /// Reasons why there is no forecast.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Unknown {
+    /// There is no sample: the drive has no history, as a modelled one.
+    NoHistory,
     /// The drive does not report its wear.
     NoWear,
     /// There are this number of samples, over this number of days.
@@ -70,9 +72,8 @@ pub enum Unknown {
 /// # Errors
 /// The reason why there is none.
 pub fn forecast(samples: &[Past]) -> Result<Forecast, Unknown> {
-    let Some(worn) = samples.last().and_then(|last| last.worn_percent) else {
-        return Err(Unknown::NoWear);
-    };
+    let last = samples.last().ok_or(Unknown::NoHistory)?;
+    let Some(worn) = last.worn_percent else { return Err(Unknown::NoWear) };
     let last_s = samples.last().map_or(0, |last| last.at_s);
     let day = |sample: &Past| sample.at_s.saturating_sub(last_s) as f64 / DAY_S;
     let used: Vec<&Past> = samples.iter().filter(|it| day(it) >= -DAYS_USED).collect();

@@ -61,7 +61,8 @@ pub fn find(name: &Path) -> Result<LowerDrives, Failure> {
         }
         _ => {
             return negative(format!(
-                "{text}: its backing {backing} is no device; name the drive below it"
+                "{text}: its backing {backing} is a file, which has no health of its own; name the \
+                 drive below it, of 'overdrive drive list'"
             ));
         }
     };

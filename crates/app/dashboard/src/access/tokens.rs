@@ -86,7 +86,12 @@ fn write(path: &Path, token: &Secret) -> io::Result<()> {
     }
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
-    writeln!(file, "{}", token.text())
+    let written = writeln!(file, "{}", token.text());
+    if written.is_err() {
+        // A full disk leaves an empty file.
+        let _ = fs::remove_file(path);
+    }
+    written
 }
 
 #[cfg(test)]

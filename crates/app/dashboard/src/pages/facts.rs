@@ -8,7 +8,22 @@ use report::table::{Head, TableCell, table};
 use serde_json::{Map, Value};
 
 /// Keys that are no information for a reader.
-const HIDDEN: [&str; 1] = ["schema"];
+const HIDDEN: [&str; 3] = ["schema", "answered", "modelled"];
+/// Keys whose words are not clear without their command.
+const WORDS: [(&str, &str); 12] = [
+    ("forecast_missing", "forecast"),
+    ("host_written_bytes", "written by the host"),
+    ("host_read_bytes", "read by the host"),
+    ("nand_written_bytes", "written to the flash"),
+    ("media_errors", "errors not corrected"),
+    ("reallocated", "replaced sectors or blocks"),
+    ("pending", "sectors that cannot be read"),
+    ("link_errors", "damaged transfers"),
+    ("erases_least", "erases of a block, least"),
+    ("erases_mean", "erases of a block, mean"),
+    ("erases_most", "erases of a block, most"),
+    ("alpha", "flash against used capacity"),
+];
 /// The key with a drive's verdict on itself.
 const VERDICT: &str = "passed";
 
@@ -29,6 +44,9 @@ fn fact(name: &str, value: &Value) -> Option<(String, String)> {
         Value::Null | Value::Array(_) | Value::Object(_) => return None,
     };
     let (words, text) = in_words(name, &text);
+    if let Some((_, words)) = WORDS.iter().find(|(key, _)| *key == name) {
+        return Some(((*words).to_owned(), text));
+    }
     for (suffix, unit) in [(" percent", " %"), (" c", " C"), (" hours", " h")] {
         if let Some(name) = words.strip_suffix(suffix) {
             return Some((name.to_owned(), format!("{text}{unit}")));
@@ -111,7 +129,7 @@ mod tests {
         }));
         for part in [
             "A &lt;b&gt;",
-            ">host written</th><td>4 KiB<",
+            ">written by the host</th><td>4 KiB<",
             ">worn</th><td>3 %<",
             ">temperature</th><td>31 C<",
             ">its own verdict</th><td>passed<",

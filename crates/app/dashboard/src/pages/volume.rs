@@ -134,8 +134,8 @@ fn facts(volume: &Volume, stats: Option<&Statistics>) -> Vec<(&'static str, Stri
     let none = Rates::default();
     // Those of a daemon that does not answer are of its last interval, as the page says.
     let rates = volume.points.back().map_or(&none, |(_, rates)| rates);
-    let latency = |p50: Option<u64>, p99: Option<u64>| match p50 {
-        None => "no request in the last interval".to_owned(),
+    let latency = |p50: Option<u64>, p99: Option<u64>, none: &str| match p50 {
+        None => none.to_owned(),
         Some(_) => format!("{}, 99 % within {}", time_or_none(p50), time_or_none(p99)),
     };
     let mut facts = vec![
@@ -164,8 +164,15 @@ fn facts(volume: &Volume, stats: Option<&Statistics>) -> Vec<(&'static str, Stri
                 percent_of(counters.read_hits, all)
             ),
         ),
-        ("Latency of hits", latency(rates.hit_p50_ns, rates.hit_p99_ns)),
-        ("Latency of the backing", latency(rates.miss_p50_ns, rates.miss_p99_ns)),
+        // Few of the hits are timed.
+        (
+            "Latency of hits",
+            latency(rates.hit_p50_ns, rates.hit_p99_ns, "none was sampled in the last interval"),
+        ),
+        (
+            "Latency of the backing",
+            latency(rates.miss_p50_ns, rates.miss_p99_ns, "no read in the last interval"),
+        ),
         (
             "Writes saved",
             format!(
@@ -232,11 +239,14 @@ fn bypass(guard: &Guard) -> Vec<String> {
         None => String::new(),
     };
     let last = sentences.len() - 1;
-    sentences[last] += &format!(
-        " The cache was bypassed {} times, for {} in all.{expected}",
-        guard.times,
-        span(guard.bypass_ns)
-    );
+    let times = match guard.times {
+        0 => " The cache was not bypassed since the daemon's start.".to_owned(),
+        1 => format!(" The cache was bypassed once, for {}.", span(guard.bypass_ns)),
+        times => {
+            format!(" The cache was bypassed {times} times, for {} in all.", span(guard.bypass_ns))
+        }
+    };
+    sentences[last] += &(times + &expected);
     sentences
 }
 

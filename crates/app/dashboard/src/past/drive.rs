@@ -1,7 +1,7 @@
 //! The past of a drive: its wear with the forecast, written data and temperature.
 
 use super::drawing::{Chart, Points, Times, axis, range};
-use super::{now_s, read};
+use super::{now_s, read_or_fail};
 use crate::app::App;
 use crate::words::{path_segment, size};
 use report::axis::Axis;
@@ -10,6 +10,7 @@ use report::page::section;
 use report::plot::escaped;
 use report::table::{Head, TableCell, table};
 use serde_json::Value;
+use stack::Exit;
 
 const DAY_S: f64 = 86_400.0;
 const TIB: f64 = 1_099_511_627_776.0;
@@ -59,7 +60,10 @@ pub(crate) async fn of_drives(app: &App, name: &str, health: &Value) -> String {
     if health["modelled"] == true {
         return String::new();
     }
-    section("Past", &of_drive(app, name, health).await)
+    match of_drive(app, name, health).await {
+        past if past.is_empty() => past,
+        past => section("Past", &past),
+    }
 }
 
 /// Returns the past of a drive as HTML.
@@ -67,9 +71,11 @@ async fn of_drive(app: &App, name: &str, health: &Value) -> String {
     // Its serial number stays the same at every device.
     let mut reported = ["serial", "device"].into_iter().filter_map(|key| health[key].as_str());
     let name = reported.find(|text| !text.is_empty()).unwrap_or(name);
-    match read(app, &["drive", "history", "--json", "--", name]).await {
+    match read_or_fail(app, &["drive", "history", "--json", "--", name]).await {
         Ok(past) => part(&past, health, &path_segment(name), now_s()),
-        Err(why) => format!("<p>{}</p>\n", escaped(&why)),
+        // Neither a report nor a past: the reason why there is no report is enough.
+        Err(failure) if health.is_null() && failure.exit == Exit::Negative => String::new(),
+        Err(failure) => format!("<p>{}</p>\n", escaped(&failure.message)),
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) use volume::{Span, of_volume};
 
 use crate::app::App;
 use serde_json::Value;
+use stack::{Exit, Failure};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Longest time for which a page waits for a history.
@@ -25,14 +26,21 @@ const TIME_MAX: Duration = Duration::from_secs(5);
 /// # Errors
 /// The sentence for the page.
 async fn read(app: &App, arguments: &[&str]) -> Result<Value, String> {
+    read_or_fail(app, arguments).await.map_err(|failure| failure.message)
+}
+
+/// The same, with the exit status of the failure.
+async fn read_or_fail(app: &App, arguments: &[&str]) -> Result<Value, Failure> {
     let late = || {
         let seconds = TIME_MAX.as_secs();
-        format!("The history was not read within {seconds} s; reload the page to try again.")
+        let why = format!("The history was not read within {seconds} s; reload the page.");
+        Failure::new(Exit::Io, why)
     };
     let reading = async {
         let _permit = app.readers.acquire().await.map_err(|_| late())?;
         let read = app.program.json(arguments).await;
-        read.map_err(|failure| format!("There is no history: {failure}."))
+        let words = |failure: &Failure| format!("There is no history: {failure}.");
+        read.map_err(|failure| Failure::new(failure.exit, words(&failure)))
     };
     tokio::time::timeout(TIME_MAX, reading).await.unwrap_or_else(|_| Err(late()))
 }

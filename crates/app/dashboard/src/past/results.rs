@@ -70,6 +70,9 @@ fn median(values: &[f64]) -> f64 {
 
 /// Returns the position of a value among the earlier ones, in words.
 fn against(now: f64, values: &[f64]) -> String {
+    if values.iter().all(|value| *value == now) {
+        return "the same".to_owned();
+    }
     let middle = median(values);
     let change = match middle == 0.0 {
         true => String::new(),
@@ -114,6 +117,7 @@ mod tests {
         }
         assert_eq!(against(105.0, &[90.0, 120.0]), "within the range, +0.0 % against the median");
         assert_eq!(against(-1.0, &[0.0]), "below all");
+        assert_eq!(against(0.0, &[0.0, 0.0]), "the same");
         assert_eq!(of_results(&[now("read", 1.0)], &[]), "");
     }
 }

@@ -66,6 +66,14 @@ impl Span {
         }
     }
 
+    /// Returns the time between two points in words.
+    fn step_words(self) -> &'static str {
+        match self {
+            Span::Hour => "20 seconds",
+            Span::Fortnight => "two hours",
+        }
+    }
+
     /// Returns the time of a line of the table, in seconds.
     fn line_s(self) -> i64 {
         match self {
@@ -192,11 +200,17 @@ fn part(span: Span, read: Result<Value, String>, path: &str, now_s: i64) -> Stri
     let samples = value["samples"].as_array().into_iter().flatten().filter_map(Sample::of);
     // The first stretch may have begun before the first sample, and the last one has not ended.
     let whole = now_s - span.seconds()..=now_s - step_s;
-    let samples: Vec<Sample> = samples.filter(|it| whole.contains(&it.at_s)).collect();
+    let (samples, rest): (Vec<Sample>, Vec<Sample>) =
+        samples.partition(|it| whole.contains(&it.at_s));
     if samples.is_empty() {
-        return format!(
-            "{heading}<p>No request was recorded, or no daemon served the volume.</p>\n"
-        );
+        let words = match rest.iter().any(|it| it.at_s > *whole.end()) {
+            false => "No request was recorded, or no daemon served the volume.".to_owned(),
+            true => format!(
+                "Requests were recorded, and the first point, of {}, is not complete yet.",
+                span.step_words()
+            ),
+        };
+        return format!("{heading}<p>{words}</p>\n");
     }
     format!(
         "{heading}<div class=\"plots\">\n{}</div>\n<p><a href=\"/volume/{path}/{}\">All figures of \
@@ -396,7 +410,7 @@ mod tests {
     #[test]
     fn a_stretch_that_has_not_ended_is_not_shown() {
         let samples = json!([{ "at_s": NOW_S - 10, "reads": 1 }]);
-        assert!(shown(samples).contains("No request was recorded"));
+        assert!(shown(samples).contains("the first point, of 20 seconds, is not complete yet"));
         assert!(shown(json!([])).contains("No request was recorded"));
         let refused = part(Span::Hour, Err("x: is of a later program <3>".into()), "", NOW_S);
         assert!(refused.contains("is of a later program &lt;3&gt;"), "{refused}");

@@ -192,6 +192,7 @@ fn forecast_text(forecast: &Result<Forecast, Unknown>) -> String {
 /// Returns the reason why there is no forecast.
 fn missing(unknown: &Unknown) -> String {
     match unknown {
+        Unknown::NoHistory => "none: there is no history of this drive".to_owned(),
         Unknown::NoWear => "none: the drive does not report its wear".to_owned(),
         Unknown::TooShort { samples, days } => format!(
             "none: the history is too short ({samples} samples in {days:.1} days; 5 in 7 days are \

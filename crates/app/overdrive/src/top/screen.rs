@@ -153,7 +153,7 @@ fn sentences(volume: &Volume, snapshot: &Snapshot) -> Vec<String> {
 fn draw_help(frame: &mut Frame<'_>, area: Rect) {
     let [place] =
         Layout::vertical([Constraint::Length(7)]).flex(ratatui::layout::Flex::Center).areas(area);
-    let [place] = Layout::horizontal([Constraint::Length(46)])
+    let [place] = Layout::horizontal([Constraint::Length(48)])
         .flex(ratatui::layout::Flex::Center)
         .areas(place);
     frame.render_widget(Clear, place);
@@ -213,7 +213,8 @@ mod tests {
         }
         let ended = drawn(120, 30, vec![volume("old", Presence::Ended)], false);
         assert!(ended.contains("Its daemon (process 7) ended 9 s ago"), "{ended}");
-        assert!(drawn(60, 20, volumes(), true).contains("change the order"));
+        let help = drawn(60, 20, volumes(), true);
+        assert!(KEYS.lines().all(|line| help.contains(line)), "{help}");
         assert!(drawn(80, 10, Vec::new(), false).contains("No daemon of this user"));
         // Nothing fits, and nothing fails.
         drawn(1, 1, volumes(), true);

@@ -163,6 +163,12 @@ fn volume_of(samples: &Samples, name: Option<&str>) -> Result<String, Failure> {
     let names = samples.volume_names().map_err(broken)?;
     match name {
         Some(name) if names.iter().any(|one| one == name) => Ok(name.to_owned()),
+        Some(name) if names.is_empty() => {
+            let message = format!(
+                "{name}: no volume has been recorded yet; a daemon does so after ten seconds"
+            );
+            Err(Failure::new(Exit::Negative, message))
+        }
         Some(name) => {
             let message =
                 format!("{name}: was not recorded; recorded volumes: {}", names.join(", "));

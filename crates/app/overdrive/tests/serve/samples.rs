@@ -94,7 +94,7 @@ fn the_file_is_chosen_and_one_that_cannot_be_used_disturbs_no_client() {
     let shown = off.0.volume(&["history", "chosen", "--history", &file, "--json"]);
     assert!(shown.well().stdout.contains("\"reads\":"));
     damaged.0.says("samples.sqlite3: was damaged; it is");
-    later.0.says("is of a later program (layout 99); use that one");
+    later.0.says("by a later version of Overdrive (layout 99; ");
     assert!(!off.1.exists(), "nothing is recorded");
     for (server, _) in [chosen, off, damaged, later] {
         let state = server.home.state().join("overdrive/samples.sqlite3");
