@@ -41,7 +41,7 @@ pub(crate) const CHANGE: [Step; 10] = [
     },
     Step {
         what: "the tests of the other crates, as in the product, and the daemon's planted bugs",
-        arguments: "xtask parallel -- --show-output --test-threads 4",
+        arguments: "xtask parallel -- -- --show-output --test-threads 4",
     },
     Step { what: "the Python package", arguments: "xtask python --if-possible --as-tested" },
     Step {
@@ -195,6 +195,11 @@ mod tests {
                 let parsed = crate::Cli::try_parse_from(arguments.split(' '));
                 assert!(parsed.is_ok(), "{arguments}: {:?}", parsed.err());
             }
+        }
+        for step in &CHANGE {
+            // A first `--` ends the options of `parallel` itself.
+            let arguments = step.arguments(1);
+            assert!(!arguments.contains("parallel -- --show"), "{arguments}");
         }
         let kills = "xtask kills --as-tested --seconds 30 --if-possible".split(' ');
         let parsed = crate::Cli::try_parse_from(kills).expect("a command");
