@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_short_or_senseless_history_gives_none() {
-        assert_eq!(forecast(&[]), Err(Unknown::NoWear));
+        assert_eq!(forecast(&[]), Err(Unknown::NoHistory));
         let short: Vec<_> = (0..4).map(|day| sample(day, 3, None)).collect();
         assert_eq!(forecast(&short), Err(Unknown::TooShort { samples: 4, days: 3.0 }));
         let back: Vec<_> = (0..20).map(|day| sample(day, 20 - day, None)).collect();
