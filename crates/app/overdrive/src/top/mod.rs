@@ -6,8 +6,8 @@ mod screen;
 mod view;
 
 use crate::dashboard::source;
+use crossterm::event::{self, Event};
 use live::Fleet;
-use ratatui::crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use stack::{Exit, Failure};
@@ -45,6 +45,8 @@ pub(crate) struct Arguments {
 
 /// Longest time without a look at keys and signals.
 const TURN: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+/// Longest wait for an event once there may be one. Without a wait, crossterm looks for none.
+const EVENT_WAIT: Duration = Duration::from_millis(1);
 /// Longest wait for the first answers.
 const FIRST: Duration = Duration::from_secs(2);
 
@@ -95,7 +97,7 @@ fn show(
         if !wait(signals)? {
             return Ok(());
         }
-        if !event::poll(Duration::ZERO)? {
+        if !event::poll(EVENT_WAIT)? {
             continue;
         }
         match event::read()? {

@@ -1,7 +1,7 @@
 //! The choices of the user: a volume, the order, the help.
 
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use live::{Snapshot, Volume};
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::cmp::Ordering;
 
 /// Order of the volumes.
