@@ -100,8 +100,15 @@ pub fn scrolled(name: &str, table: &str) -> String {
 pub fn plain_table<R: AsRef<[String]>>(name: &str, rows: &[R]) -> String {
     let mut html = "<table>\n".to_owned();
     for (number, row) in rows.iter().enumerate() {
-        let (begin, end) = if number == 0 { ("th scope=\"col\"", "th") } else { ("td", "td") };
-        let cells = row.as_ref().iter().map(|cell| format!("<{begin}>{}</{end}>", escaped(cell)));
+        let cell = |text: &String| {
+            // A head without text names nothing: screen readers would read an empty one.
+            let (begin, end) = match number == 0 && !text.is_empty() {
+                true => ("th scope=\"col\"", "th"),
+                false => ("td", "td"),
+            };
+            format!("<{begin}>{}</{end}>", escaped(text))
+        };
+        let cells = row.as_ref().iter().map(cell);
         _ = writeln!(html, "<tr>{}</tr>", cells.collect::<String>());
     }
     scrolled(&escaped(name), &(html + "</table>"))
@@ -125,6 +132,12 @@ mod tests {
         }
         assert!(!html.contains("></th>"), "no heading is empty: {html}");
         assert!(html.starts_with("<div class=\"wide\" tabindex=\"0\" role=\"region\""), "{html}");
+    }
+
+    #[test]
+    fn a_head_without_text_is_an_ordinary_cell() {
+        let html = plain_table("Hits", &[[String::new(), "size".to_owned()]]);
+        assert!(html.contains("<tr><td></td><th scope=\"col\">size</th></tr>"), "{html}");
     }
 
     #[test]

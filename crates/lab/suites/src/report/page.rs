@@ -94,9 +94,13 @@ fn verdict(outcome: &Outcome) -> String {
 }
 
 fn table(outcome: &Outcome) -> String {
-    let variant = match outcome.plan.spare_percent {
-        0 => String::new(),
-        _ => format!("<h3>{}</h3>\n", plots::variant(outcome)),
+    // A page may have the tables of several variants.
+    let (heading, name) = match outcome.plan.spare_percent {
+        0 => (String::new(), "Figures".to_owned()),
+        _ => {
+            let variant = plots::variant(outcome);
+            (format!("<h3>{variant}</h3>\n"), format!("Figures, {variant}"))
+        }
     };
     let all: Vec<Vec<String>> = outcome.rows.iter().map(notes).collect();
     let notes = Notes::of(&all);
@@ -113,7 +117,7 @@ fn table(outcome: &Outcome) -> String {
         cells
     };
     let rows: Vec<Vec<TableCell>> = outcome.rows.iter().enumerate().map(row).collect();
-    variant + &report::table::table("Figures", &heads, &rows) + &notes.html()
+    heading + &report::table::table(&name, &heads, &rows) + &notes.html()
 }
 
 /// Returns a table of the drive's published figures and the measured ones; empty if there are none.
