@@ -56,7 +56,7 @@ const fn program(package: &'static str, name: &'static str, purpose: Purpose) ->
 }
 
 /// All packages, in the order in which they are printed.
-pub(crate) const NEEDS: [Need; 36] = [
+pub(crate) const NEEDS: [Need; 37] = [
     program("e2fsprogs", "mkfs.ext4", Purpose::Demo),
     program("e2fsprogs", "e2fsck", Purpose::Demo),
     program("fio", "fio", Purpose::Demo),
@@ -87,6 +87,7 @@ pub(crate) const NEEDS: [Need; 36] = [
     program("mount", "losetup", Purpose::Tests),
     program("util-linux", "fstrim", Purpose::Tests),
     program("util-linux", "setpriv", Purpose::Tests),
+    program("btrfs-progs", "mkfs.btrfs", Purpose::Tests),
     program("xfsprogs", "mkfs.xfs", Purpose::Tests),
     program("xfsprogs", "xfs_repair", Purpose::Tests),
     program("sqlite3", "sqlite3", Purpose::Tests),
