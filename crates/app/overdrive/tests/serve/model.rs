@@ -109,7 +109,8 @@ fn a_power_cut_takes_what_was_not_flushed_and_the_next_flush_tells() {
 }
 
 /// Arguments: URI, the command of a power cut. The cache is smaller than the final reads, so that
-/// the blocks come from the drive.
+/// the blocks come from the drive. No write may go directly to the drive: it could not be written
+/// again.
 const BEHIND_THE_CACHE: &str = r#"
 import nbd, subprocess, sys, time
 h = nbd.NBD(); h.connect_uri(sys.argv[1])
@@ -150,8 +151,9 @@ fn behind_the_cache_a_power_cut_loses_nothing_within_the_retry_time() {
         return;
     }
     let place = place();
-    let options = ["--memory", "4M", "--retry-time", "60s", "--dirty-age", "60s"];
-    let server = Server::start(slow_drive(&place), &options);
+    let options = ["--memory", "4M", "--dirty-bytes", "2M", "--dirty-age", "60s", "--guard", "off"];
+    let retries = ["--retry-time", "60s"];
+    let server = Server::start(slow_drive(&place), &[&options[..], &retries].concat());
     let runtime = format!("XDG_RUNTIME_DIR={}", server.home.runtime().display());
     let cut = ["env", &runtime, crate::common::OVERDRIVE, "volume", "power-cut", "--off", "300ms"];
     let ended = python(BEHIND_THE_CACHE, &[&[server.uri.as_str()][..], &cut].concat()).well();
