@@ -5,13 +5,20 @@
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
+    /// Lines that name a failed test, or the place and the message of a panic.
+    pub(crate) failures: Vec<String>,
     /// Tests that were not run, or that stopped early, with the reason.
     pub(crate) skipped: Vec<String>,
     /// Name of the test whose output is being read, within the output of passed tests.
     test: String,
     /// Whether the current line is within the output of passed tests.
     hides: bool,
+    /// Whether the current line is the message of a panic.
+    panicked: bool,
 }
+
+/// Maximum number of lines that are kept of failures.
+const FAILURE_LINES_MAX: usize = 40;
 
 impl Tally {
     /// Adds a line. Returns whether to show it to the user. The output of passed tests is not
@@ -37,7 +44,18 @@ impl Tally {
         {
             self.skipped.push(format!("{test}{}", why.replacen(", ", ": ", 1)));
         }
+        self.note_failure(line);
         !self.hides
+    }
+
+    fn note_failure(&mut self, line: &str) {
+        let panics = line.starts_with("thread '") && line.contains(" panicked at ");
+        let fails = line.starts_with("test ") && line.ends_with(" ... FAILED");
+        let is_shown = (panics || fails || self.panicked) && !self.hides;
+        if is_shown && self.failures.len() < FAILURE_LINES_MAX {
+            self.failures.push(line.to_owned());
+        }
+        self.panicked = panics;
     }
 
     /// Adds the counts of a harness's last line: `ok. 12 passed; 0 failed; 0 ignored; ...`.
@@ -85,17 +103,22 @@ mod tests {
         let mut tally = Tally::default();
         let shown = [
             ("test one::works ... ok", true),
+            ("test one::fails ... FAILED", true),
             ("test trim ... ignored, a minute", true),
             ("test src/lib.rs - later (line 3) ... ignored", true),
             ("successes:", false),
             ("---- one::works stdout ----", false),
             ("it prints much", false),
+            ("thread 'x' panicked at one.rs:1:1:", false),
+            ("as expected", false),
             ("skipped: no mounts here", false),
             ("successes:", false),
             ("    one::works", false),
             ("failures:", true),
             ("---- one::fails stdout ----", true),
-            ("thread panicked", true),
+            ("thread 'x' panicked at one.rs:7:1:", true),
+            ("not 1", true),
+            ("stack backtrace:", true),
             ("test result: FAILED. 1 passed; 1 failed; 2 ignored", true),
             ("skipped: no /dev/fuse", true),
         ];
@@ -109,6 +132,9 @@ mod tests {
             "no /dev/fuse",
         ];
         assert_eq!(tally.skipped, expected);
+        let expected =
+            ["test one::fails ... FAILED", "thread 'x' panicked at one.rs:7:1:", "not 1"];
+        assert_eq!(tally.failures, expected);
         assert_eq!((tally.passed, tally.failed), (1, 1));
     }
 }

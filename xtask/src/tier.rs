@@ -8,6 +8,7 @@ use crate::clock::{self, Cost, Watch};
 use crate::steps::Step;
 use crate::tally::Tally;
 use anyhow::Context;
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,6 +22,9 @@ pub(crate) enum AfterFailure {
     /// Run all steps: each finds other faults, and the next night is a day away.
     GoOn,
 }
+
+/// Maximum number of lines of a failed step that the summary repeats.
+const LAST_LINES_MAX: usize = 15;
 
 /// The place of a step's output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +42,8 @@ struct StepResult {
     passed: bool,
     cost: Cost,
     tally: Tally,
+    /// The last lines that it printed.
+    last_lines: VecDeque<String>,
 }
 
 /// A run of a tier.
@@ -120,17 +126,23 @@ impl Run {
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start cargo; is it in PATH?")?;
-        let (mut tally, mut shown) = (Tally::default(), Vec::new());
-        if let Some(stream) = child.stdout.take() {
-            for line in BufReader::new(stream).split(b'\n') {
-                let line = line.context("cannot read what cargo prints")?;
-                let line = String::from_utf8_lossy(&line);
-                match (tally.read(&line), output) {
-                    (true, Output::Live) => println!("{line}"),
-                    (true, Output::AtTheEnd) => writeln!(shown, "{line}")?,
-                    (false, _) => (),
-                }
+        let (mut tally, mut shown, mut last_lines) =
+            (Tally::default(), Vec::new(), VecDeque::new());
+        let stream = child.stdout.take().context("it is a pipe")?;
+        for line in BufReader::new(stream).split(b'\n') {
+            let line = line.context("cannot read what cargo prints")?;
+            let line = String::from_utf8_lossy(&line);
+            if !tally.read(&line) {
+                continue;
             }
+            match output {
+                Output::Live => println!("{line}"),
+                Output::AtTheEnd => writeln!(shown, "{line}")?,
+            }
+            if last_lines.len() == LAST_LINES_MAX {
+                last_lines.pop_front();
+            }
+            last_lines.push_back(line.into_owned());
         }
         let processor = clock::processor_of_ended(&child)?;
         let passed = child.wait().context("cannot wait for cargo")?.success();
@@ -143,7 +155,7 @@ impl Run {
         let mut out = std::io::stdout().lock();
         out.write_all(&shown)?;
         writeln!(out, "{title} {} took {cost}", step.what)?;
-        Ok(StepResult { what: step.what, arguments, passed, cost, tally })
+        Ok(StepResult { what: step.what, arguments, passed, cost, tally, last_lines })
     }
 }
 
@@ -159,7 +171,8 @@ fn command(output: Output) -> Command {
     nice
 }
 
-/// Prints the summary: skipped tests, the cost of each step, failures.
+/// Prints the summary: skipped tests, the cost of each step, failures with their tests and last
+/// lines: those may be far above.
 fn print_summary(taken: &[StepResult], not_taken: &[&Step], all: Cost) {
     let skipped: Vec<&String> = taken.iter().flat_map(|step| &step.tally.skipped).collect();
     println!("\nSkipped: {}", if skipped.is_empty() { "nothing" } else { "" });
@@ -175,6 +188,9 @@ fn print_summary(taken: &[StepResult], not_taken: &[&Step], all: Cost) {
     }
     println!("{all}  all steps");
     for step in taken.iter().filter(|step| !step.passed) {
+        for line in step.tally.failures.iter().chain(&step.last_lines) {
+            println!("  | {line}");
+        }
         println!("Failed: {}. Again by: cargo {}", step.what, step.arguments);
     }
     let sum = |of: fn(&Tally) -> u64| taken.iter().map(|step| of(&step.tally)).sum::<u64>();
