@@ -16,8 +16,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Maximum time until the port appears.
-const PORT_TIME: Duration = Duration::from_secs(30);
+/// Maximum time until the port appears, also while other programs take the host's processors.
+const PORT_TIME: Duration = Duration::from_secs(120);
 
 /// Maximum time until killed processes have closed the command's output.
 const GOING_TIME: Duration = Duration::from_secs(10);
