@@ -127,14 +127,18 @@ impl Verdict<'_> {
         let counters = self.counters();
         let Counters { compressed_stored: stored, compressed_refused: refused, .. } = *counters;
         let tried = stored + refused;
+        let paused = match counters.compression_paused {
+            0 => "",
+            _ => " It is paused, because it would cost more than it saves at the moment.",
+        };
         if tried == 0 {
-            return None;
+            return (!paused.is_empty()).then(|| format!("No block has been compressed.{paused}"));
         }
         let took = time(counters.compression_ns);
         if counters.compressed_blocks == 0 {
             return Some(format!(
                 "No compressed blocks are held: {} of {tried} compressed blocks did not become \
-                 small enough; that took {took} of a processor.",
+                 small enough; that took {took} of a processor.{paused}",
                 percent(refused, tried),
             ));
         }
@@ -154,7 +158,7 @@ impl Verdict<'_> {
         };
         Some(format!(
             "By compression it holds {:.1} times its memory ({}); that cost {cost} of a processor, \
-             and saved {saved} ({hits} reads).",
+             and saved {saved} ({hits} reads).{paused}",
             held as f64 / used as f64,
             blocks(held),
         ))
@@ -458,6 +462,8 @@ mod tests {
         assert!(timed.starts_with(first), "{timed}");
         let media = json!({ "compressed_refused": 300, "compression_ns": 300_000 });
         has(&said(media, json!({})), &["No compressed blocks are held: 100.0 % of 300"]);
+        let paused = json!({ "compression_paused": 1 });
+        has(&said(paused, json!({})), &["compressed. It is paused, because it would cost more"]);
         assert!(!said(json!({}), json!({})).contains("compress"));
     }
 

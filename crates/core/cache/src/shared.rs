@@ -8,7 +8,7 @@ use crate::arena::Arena;
 use crate::arena::superblock::Unrecoverable;
 use crate::backing::Backing;
 use crate::backing::health::IN_DOUBT;
-use crate::bypass::balance::{Pressure, Reads};
+use crate::bypass::balance::Pressure;
 use crate::bypass::guard::GuardState;
 use crate::bypass::{Bypass, Costs};
 use crate::compressed::Compression;
@@ -271,11 +271,8 @@ impl Shared {
         let compress = self.settings.compress();
         self.compression.note_setting(compress, now_ns);
         if compress != Compress::Off {
-            let reads = Reads {
-                backing_ns: counted.backing_read_ns,
-                hit_ns: counted.hit_ns,
-                copy_ns: self.settings.fill_cost_ns,
-            };
+            let (reads, pressure) =
+                self.bypass.times_of_reads(&counted, self.settings.fill_cost_ns, pressure);
             self.compression.judge(&counted, &reads, pressure, now_ns);
         }
         self.bypass.judge(&counted, costs, now_ns)
@@ -421,7 +418,7 @@ impl Shared {
         self.gauges.count(&mut all, now_ns);
         self.bypass.count(&mut all, now_ns);
         self.warming.count(&mut all, now_ns);
-        self.compression.count(&mut all, now_ns);
+        self.compression.count(&mut all, self.settings.compress(), now_ns);
         all.dirty_blocks_max = u64::from(self.settings.dirty_blocks_max());
         all.flush_predicted_ns = self.flush_predicted_ns();
         all

@@ -4,7 +4,7 @@ use block::{
     Block, Buf, Durability, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
 };
 use cache::{Arena, Cache, Counters, Geometry, Settings, Shared};
-use lane::{Lane, World};
+use lane::{Cost, Lane, Prices, World};
 use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
@@ -46,7 +46,11 @@ fn scene(dirty_blocks_max: u32) -> Scene {
 }
 
 fn scene_of(dirty_blocks_max: u32, durability: Durability) -> Scene {
-    let mut world = World::timed(lane::Prices::default());
+    scene_at(dirty_blocks_max, durability, Prices::default())
+}
+
+fn scene_at(dirty_blocks_max: u32, durability: Durability, prices: Prices) -> Scene {
+    let mut world = World::timed(prices);
     let lane = world.lane();
     let geometry = Geometry {
         slots: 64,
@@ -117,6 +121,36 @@ async fn write(stack: &Stack, first: u64, sectors: u32) {
     let from = Buf::new(sectors, GRAIN);
     let request = Request::Write { at: Extent::new(first, sectors), from, fua: false };
     stack.run(request).await.expect("RAM does not fail");
+}
+
+/// Returns the part of the backing's reads in which the lane slept, with this number of clients,
+/// in thousandths.
+fn slept_in_reads(clients: u64) -> u64 {
+    let mut prices = Prices::default();
+    prices.ns[Cost::Miss as usize] = 5_000;
+    let mut scene = scene_at(16, Durability::Flush, prices);
+    scene.latency_ns.set(20_000);
+    let left = Rc::new(Cell::new(clients));
+    for client in 0..clients {
+        let (stack, left) = (scene.stack.clone(), left.clone());
+        let client = async move {
+            for block in (client..SECTORS / 8).step_by(clients as usize) {
+                let into = Buf::new(8, GRAIN);
+                let request = Request::Read { at: Extent::new(block * 8, 8), into };
+                stack.run(request).await.expect("RAM does not fail");
+            }
+            left.set(left.get() - 1);
+        };
+        scene.lane.spawn(client).expect("a slot is free");
+    }
+    assert!(scene.world.run_until(|| left.get() == 0), "a client hangs");
+    scene.counters().backing_read_slept
+}
+
+#[test]
+fn a_lane_with_many_requests_hardly_sleeps_while_it_waits_for_the_backing() {
+    let (one, many) = (slept_in_reads(1), slept_in_reads(32));
+    assert!(one >= 900 && many <= 100, "{one} and {many} thousandths");
 }
 
 #[test]

@@ -51,11 +51,35 @@ struct Inner {
     simulated: Cell<bool>,
     polls: Cell<u64>,
     lockstep_ns: Cell<Option<u64>>,
+    /// Total time for which the lane has slept, as far as that is measured.
+    slept_ns: Cell<u64>,
+    /// Number of those that need that time.
+    sleep_watches: Cell<u32>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         mailbox::release(self.number);
+    }
+}
+
+/// A measurement of the time for which a lane sleeps.
+pub struct SleepWatch {
+    lane: Lane,
+    begun_ns: u64,
+}
+
+impl SleepWatch {
+    /// Returns the time slept since the measurement began, in nanoseconds.
+    pub fn slept_ns(&self) -> u64 {
+        self.lane.0.slept_ns.get() - self.begun_ns
+    }
+}
+
+impl Drop for SleepWatch {
+    fn drop(&mut self) {
+        let watches = &self.lane.0.sleep_watches;
+        watches.set(watches.get() - 1);
     }
 }
 
@@ -95,6 +119,8 @@ impl Lane {
             simulated: Cell::new(false),
             polls: Cell::new(0),
             lockstep_ns: Cell::new(None),
+            slept_ns: Cell::new(0),
+            sleep_watches: Cell::new(0),
         }))
     }
 
@@ -124,6 +150,22 @@ impl Lane {
     /// Advances the clock, and never moves it back. For the loop that drives the lane.
     pub fn set_now(&self, now_ns: u64) {
         self.0.clock_ns.set(self.0.clock_ns.get().max(now_ns));
+    }
+
+    /// Begins to measure the time in which the lane has nothing to do and its thread sleeps.
+    pub fn watch_sleep(&self) -> SleepWatch {
+        self.0.sleep_watches.set(self.0.sleep_watches.get() + 1);
+        SleepWatch { lane: self.clone(), begun_ns: self.0.slept_ns.get() }
+    }
+
+    /// Whether sleeps must be measured. For the loop that drives the lane.
+    pub fn is_sleep_watched(&self) -> bool {
+        self.0.sleep_watches.get() > 0
+    }
+
+    /// Records a sleep. For the loop that drives the lane.
+    pub fn note_slept(&self, ns: u64) {
+        self.0.slept_ns.set(self.0.slept_ns.get() + ns);
     }
 
     /// Number of polls that the lane has made.

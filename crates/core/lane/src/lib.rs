@@ -28,7 +28,7 @@ mod timers;
 mod waker;
 mod world;
 
-pub use crate::core::{Full, Lane, TASKS_MAX, Turn};
+pub use crate::core::{Full, Lane, SleepWatch, TASKS_MAX, Turn};
 pub use inbox::{Inbox, Refused};
 pub use mailbox::{Bell, Mailbox, TaskRef};
 pub use pool::Pooled;

@@ -98,7 +98,7 @@ impl World {
             let Some(next) = next else { return false };
             self.now_ns = self.now_ns.max(next);
             for lane in &self.lanes {
-                lane.set_now(self.now_ns);
+                pass(lane, self.now_ns);
                 lane.fire_timers();
             }
             return true;
@@ -122,12 +122,20 @@ impl World {
         };
         self.now_ns = self.now_ns.max(when);
         // The time of an idle lane passes too: a wake-up from this step finds it at this time.
-        self.lanes.iter().filter(|lane| !lane.is_ready()).for_each(|lane| lane.set_now(when));
-        lane.set_now(when);
+        self.lanes.iter().filter(|lane| !lane.is_ready()).for_each(|lane| pass(lane, when));
+        pass(lane, when);
         lane.fire_timers();
         lane.step();
         true
     }
+}
+
+/// Lets time pass for a lane, which sleeps if it is not ready.
+fn pass(lane: &Lane, now_ns: u64) {
+    if !lane.is_ready() {
+        lane.note_slept(now_ns.saturating_sub(lane.now()));
+    }
+    lane.set_now(now_ns);
 }
 
 impl Drop for World {
@@ -160,6 +168,26 @@ mod tests {
         while world.step() {}
         assert_eq!(*order.borrow(), [(10, 10), (20, 20), (30, 30)]);
         assert_eq!(lane.tasks(), 0);
+    }
+
+    #[test]
+    fn a_lane_sleeps_while_none_of_its_tasks_is_ready() {
+        let mut world = World::timed(Prices::default());
+        let lane = world.lane();
+        let slept = Rc::new(RefCell::new(Vec::new()));
+        for (begins, ends) in [(0, 100), (40, 60)] {
+            let (sleeper, slept) = (lane.clone(), slept.clone());
+            lane.spawn(async move {
+                sleeper.sleep_until(begins).await;
+                let watch = sleeper.watch_sleep();
+                sleeper.sleep_until(ends).await;
+                slept.borrow_mut().push(watch.slept_ns());
+            })
+            .expect("a slot is free");
+        }
+        while world.step() {}
+        assert_eq!(*slept.borrow(), [20, 100]);
+        assert!(!lane.is_sleep_watched());
     }
 
     fn trace_of(seed: u64) -> Vec<u32> {

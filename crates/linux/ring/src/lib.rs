@@ -26,6 +26,7 @@ mod polling;
 mod punctual;
 mod restrictions;
 mod ring;
+mod sleep;
 mod socket;
 mod sockets;
 mod spare;

@@ -11,6 +11,7 @@ use crate::idle::{DirectReceiver, Idle, Next};
 use crate::polling::{Polled, Polling};
 use crate::punctual::{Punctual, Until};
 use crate::restrictions;
+use crate::sleep::SleepMeter;
 use block::Memory;
 use host::now_ns;
 use io_uring::{IoUring, opcode, squeue, types};
@@ -346,7 +347,11 @@ impl Inner {
             return self.submit();
         }
         self.idle.note_sleep(&self.lane);
+        let sleep = self.lane.is_sleep_watched().then(SleepMeter::start);
         let entered = self.enter(1, deadline);
+        if let Some(sleep) = sleep {
+            self.lane.note_slept(sleep.slept_ns());
+        }
         self.lane.unpark();
         entered?;
         self.reap().map(|_| ())

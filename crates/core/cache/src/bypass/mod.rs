@@ -4,7 +4,7 @@ pub(crate) mod balance;
 pub(crate) mod guard;
 
 use crate::admission::Rules;
-use crate::bypass::balance::Pressure;
+use crate::bypass::balance::{Pressure, Reads};
 use crate::bypass::guard::{BypassState, Guard, GuardState, Why, Window, is_probe};
 use crate::dirty::gauges::Gauges;
 use crate::stats::counters::Counters;
@@ -43,12 +43,41 @@ pub(crate) struct Bypass {
     off: AtomicBool,
     /// Approximate median latency of the backing's reads, in nanoseconds; 0: not measured yet.
     backing_read_median_ns: AtomicU64,
+    sleep_in_reads: SleepInReads,
     /// Approximate median cost of admitting a block, in nanoseconds; 0: not measured yet.
     keep_median_ns: AtomicU64,
     /// That cost was measured since the guard's last window.
     keep_measured: AtomicBool,
     write_throughs: WriteThroughTimes,
     view: Lock<View>,
+}
+
+/// The part of a read of the backing in which its lane slept: the mean of recent reads. A mean of
+/// the times would be that of the few reads that end while the lane waits for a processor.
+#[derive(Debug, Default)]
+struct SleepInReads {
+    /// Sum over the last reads, in thousandths; older ones count less. 0: there was none.
+    sum: AtomicU64,
+}
+
+/// With each read, one part in this number of the sum is forgotten.
+const READS_FORGET: u64 = 64;
+
+impl SleepInReads {
+    fn add(&self, took_ns: u64, slept_ns: u64) {
+        let part = u128::from(slept_ns) * 1000 / u128::from(took_ns.max(1));
+        let part = part.min(1000) as u64;
+        let now = match self.sum.load(Ordering::Relaxed) {
+            0 => part * READS_FORGET,
+            before => before - before / READS_FORGET + part,
+        };
+        self.sum.store(now.max(1), Ordering::Relaxed);
+    }
+
+    /// Returns the mean, in thousandths.
+    fn mean(&self) -> u32 {
+        (self.sum.load(Ordering::Relaxed) / READS_FORGET).min(1000) as u32
+    }
 }
 
 /// Recent times of writes that were written through because of the bypass.
@@ -168,10 +197,30 @@ impl Bypass {
         }
     }
 
-    /// Records the latency of a read of the backing.
-    pub(crate) fn backing_read_took(&self, ns: u64) {
+    /// Records the latency of a read of the backing, and the part of it in which the lane slept.
+    pub(crate) fn backing_read_took(&self, ns: u64, slept_ns: u64) {
         let before = self.backing_read_median_ns.load(Ordering::Relaxed);
         self.backing_read_median_ns.store(toward_median(before, ns), Ordering::Relaxed);
+        self.sleep_in_reads.add(ns, slept_ns);
+    }
+
+    /// Returns the times that decide about compression: the median of the backing's reads, which
+    /// contains no wait for a processor, and the pressure while one of them is in flight. With many
+    /// requests at a time, the lane sleeps when there is none, and hardly ever while it waits for
+    /// the backing.
+    pub(crate) fn times_of_reads(
+        &self,
+        counted: &Counters,
+        usual_copy_ns: u64,
+        pressure: Pressure,
+    ) -> (Reads, Pressure) {
+        let copy_ns = match self.keep_median_ns.load(Ordering::Relaxed) {
+            0 => usual_copy_ns,
+            measured_ns => measured_ns,
+        };
+        let backing_ns = self.backing_read_median_ns.load(Ordering::Relaxed);
+        let reads = Reads { backing_ns, hit_ns: counted.hit_ns, copy_ns };
+        (reads, Pressure { wanted: 1000 - self.sleep_in_reads.mean(), ..pressure })
     }
 
     /// Records the time of a write-through of `blocks` blocks, beside `others` other changes in
@@ -190,6 +239,8 @@ impl Bypass {
         all.bypasses = state.times;
         all.bypass_ns = state.bypass_ns;
         all.keep_ns = self.keep_median_ns.load(Ordering::Relaxed);
+        all.backing_read_median_ns = self.backing_read_median_ns.load(Ordering::Relaxed);
+        all.backing_read_slept = self.sleep_in_reads.mean().into();
         all.bypass_now = u64::from(self.bypassed.load(Ordering::Relaxed) & (READS | WRITES));
     }
 }

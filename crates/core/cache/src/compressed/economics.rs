@@ -169,6 +169,15 @@ mod tests {
     }
 
     #[test]
+    fn waits_that_other_requests_fill_are_not_saved() {
+        let while_reading = |wanted| Pressure { waited: 0, wanted };
+        let mut alone = Volume::new(25_000);
+        assert!((0..40).all(|_| alone.compress(500, 2.0, while_reading(20))));
+        let mut among_many = Volume::new(25_000);
+        assert!((0..40).any(|_| !among_many.compress(500, 2.0, while_reading(980))));
+    }
+
+    #[test]
     fn half_of_the_past_is_forgotten_with_each_turn_of_the_slots() {
         let powers = [0.0, 0.5, 1.0, 3.0, 1e9];
         let expected = [1.0, 0.75, 0.5, 0.125, 0.0];

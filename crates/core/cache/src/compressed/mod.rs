@@ -93,12 +93,13 @@ impl Compression {
         }
     }
 
-    /// Adds its counter.
-    pub(crate) fn count(&self, all: &mut Counters, now_ns: u64) {
+    /// Adds its counters.
+    pub(crate) fn count(&self, all: &mut Counters, setting: Compress, now_ns: u64) {
         let since = match self.seen_on_ns.load(Ordering::Relaxed) {
             0 => now_ns,
             seen => seen,
         };
+        all.compression_paused = (setting != Compress::Off && !self.is_on(setting)).into();
         all.compression_on_ns = self.on_ns.load(Ordering::Relaxed) + now_ns.saturating_sub(since);
     }
 

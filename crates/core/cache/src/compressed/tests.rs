@@ -337,7 +337,7 @@ fn the_time_counts_for_which_compression_is_on() {
     let compression = Compression::new(8);
     let at = |now_ns| {
         let mut all = Counters::default();
-        compression.count(&mut all, now_ns);
+        compression.count(&mut all, Compress::Auto, now_ns);
         all.compression_on_ns
     };
     compression.note_setting(Compress::Off, 100);

@@ -7,7 +7,7 @@ use crate::planted::{Bug, planted};
 use crate::shard::shards::ShardEntry;
 use crate::shard::{Fetch, Fetched, Look, Reader, Shard};
 use block::{Buf, Error, Extent, Kind, Request, Result};
-use lane::{Cost, Lane};
+use lane::{Cost, Lane, SleepWatch};
 use policy::Hash;
 
 /// The time that admitting the blocks of a fetch takes, where that is measured.
@@ -33,6 +33,12 @@ impl Keeping {
         self.kept += keep();
         self.took_ns += lane.stopwatch_ns().saturating_sub(begun);
     }
+}
+
+/// The beginning of a timed read of the backing.
+struct Begun {
+    at_ns: u64,
+    sleep: SleepWatch,
 }
 
 impl Handle {
@@ -211,7 +217,7 @@ impl Handle {
 
     async fn read_below(&self, at: Extent, into: Buf, block: u64) -> Result {
         // A sixteenth of the misses is timed, which is enough for the estimate.
-        let timed = Hash::of(block).is_sampled().then(|| self.lane.stopwatch_ns());
+        let timed = Hash::of(block).is_sampled().then(|| self.begin_timing());
         let start = self.lane.now();
         let request = Request::Read { at, into };
         self.lane.turn().await;
@@ -241,7 +247,7 @@ impl Handle {
         if let Some(begun) = timed
             && result.is_ok()
         {
-            self.backing_read_took(self.lane.stopwatch_ns().saturating_sub(begun));
+            self.backing_read_took(begun);
         }
         if result.is_err() {
             self.shared.backing.health.count_read_error();
@@ -251,11 +257,11 @@ impl Handle {
 
     /// Sends a read that bypasses the cache to the backing, if the backing answers immediately.
     pub(super) fn bypass_now(&self, request: &Request, block: u64) -> Option<Result> {
-        let timed = Hash::of(block).is_sampled().then(|| self.lane.stopwatch_ns());
+        let timed = Hash::of(block).is_sampled().then(|| self.begin_timing());
         let answer = self.below.try_now(request);
         self.answers_immediately.set(answer.is_some());
         if let (Some(begun), Some(Ok(()))) = (timed, &answer) {
-            self.backing_read_took(self.lane.stopwatch_ns().saturating_sub(begun));
+            self.backing_read_took(begun);
         }
         if let Some(Err(_)) = answer {
             self.shared.backing.health.count_read_error();
@@ -263,11 +269,15 @@ impl Handle {
         answer
     }
 
+    fn begin_timing(&self) -> Begun {
+        Begun { at_ns: self.lane.stopwatch_ns(), sleep: self.lane.watch_sleep() }
+    }
+
     /// Records the latency of a read of the backing.
-    fn backing_read_took(&self, ns: u64) {
+    fn backing_read_took(&self, begun: Begun) {
         // 0 stands for "not measured".
-        let took = ns.max(1);
-        self.shared.gauges.backing_read_took(took);
-        self.shared.bypass.backing_read_took(took);
+        let took_ns = self.lane.stopwatch_ns().saturating_sub(begun.at_ns).max(1);
+        self.shared.gauges.backing_read_took(took_ns);
+        self.shared.bypass.backing_read_took(took_ns, begun.sleep.slept_ns());
     }
 }

@@ -249,6 +249,8 @@ counters! {
     gauge compressed_blocks: "blocks",
     /// Memory that these blocks take.
     gauge compressed_slots: "blocks",
+    /// 1 while `--compress auto` stores no blocks, because that costs more than it saves.
+    gauge compression_paused: "flag",
     /// Dirty blocks: written by clients, and not yet durable on the backing.
     gauge blocks_dirty: "blocks",
     /// Maximum number of dirty blocks that `dirty_bytes` allows.
@@ -262,6 +264,11 @@ counters! {
     gauge epochs_closed: "epochs",
     /// Measured read latency of the backing; 0: not measured yet.
     gauge backing_read_ns: "nanoseconds",
+    /// Sampled time of a read of the backing, about the median; 0: not sampled yet.
+    gauge backing_read_median_ns: "nanoseconds",
+    /// Part of the time of the backing's reads in which their lane slept, because it had nothing
+    /// else to do.
+    gauge backing_read_slept: "thousandths",
     /// Sampled time of a read answered from memory; 0: not sampled yet.
     gauge hit_ns: "nanoseconds",
     /// Sampled cost of admitting a block after a miss, about the median; 0: not sampled yet.

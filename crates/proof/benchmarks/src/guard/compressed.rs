@@ -122,9 +122,13 @@ impl Row<'_> {
                 print_side(&sides[side].words, &runs, side, hit_share(before, after));
             }
             println!(
-                "    auto: {} blocks stored, {} answered from the tier",
+                "    auto: {} blocks stored, {} answered from the tier; paused: {}; a read of the \
+                 backing: {} ns, {} thousandths asleep",
                 after[0].since(&before[0], "compressed_stored"),
                 after[0].since(&before[0], "compressed_used"),
+                after[0].get("compression_paused"),
+                after[0].get("backing_read_median_ns"),
+                after[0].get("backing_read_slept"),
             );
         }
         Ok(())
