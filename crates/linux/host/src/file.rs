@@ -377,6 +377,11 @@ impl FileVolume {
         self.identity.hash()
     }
 
+    /// Returns the numbers of which this is made.
+    pub(crate) fn numbers(&self) -> Identity {
+        self.identity
+    }
+
     /// Returns the same identity as a file name: `file-<st_dev>-<st_ino>` or
     /// `device-<major>-<minor>`.
     pub fn key(&self) -> String {
