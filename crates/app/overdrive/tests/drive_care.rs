@@ -434,6 +434,96 @@ fn a_part_of_a_drive_is_left_unused() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("and no partitions"));
 }
 
+/// Makes a program with this name in a directory.
+fn put_program(directory: &Path, name: &str, script: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let path = directory.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("room");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("ours");
+}
+
+/// Returns a directory with an sfdisk that runs a script before the real one changes a table.
+/// `$device` is the disk of the table.
+fn put_sfdisk(disk: &Loop, script: &str) -> PathBuf {
+    let programs = disk.directory("programs");
+    let script = format!(
+        "for device; do :; done
+         case \" $* \" in *\" --quiet \"*)
+             {script}
+         esac
+         exec {} \"$@\"",
+        real_sfdisk()
+    );
+    put_program(&programs, "sfdisk", &script);
+    programs
+}
+
+fn real_sfdisk() -> String {
+    sh("PATH=$PATH:/usr/sbin:/sbin; command -v sfdisk")
+}
+
+/// Runs `overprovision --set 10` on a disk, with a script before its table is changed.
+fn overprovision_with(disk: &Loop, script: &str) -> Output {
+    let (home, programs) = (disk.place.path(), put_sfdisk(disk, script));
+    let path = std::env::var("PATH").expect("a path");
+    let mut command = Command::new(OVERDRIVE);
+    command.args(["drive", "overprovision", &disk.device, "--set", "10"]);
+    command.args(["--confirm", disk.name()]).stdin(Stdio::null());
+    command.env("XDG_RUNTIME_DIR", home).env("XDG_STATE_HOME", home);
+    // As an operator may have set it: sfdisk must not wait for the lock of its caller.
+    command.env("LOCK_BLOCK_DEVICE", "1");
+    command.env("PATH", format!("{}:{path}", programs.display()));
+    command.output().expect("the command runs")
+}
+
+#[test]
+fn no_program_can_take_a_drive_while_its_table_is_changed() {
+    if !can_run() || Command::new("sfdisk").arg("--version").output().is_err() {
+        return;
+    }
+    let disk = Loop::new(64);
+    sh(&format!("blkdiscard {}", disk.device));
+    let found = disk.place.path().join("found");
+    // Another program that would claim the drive, and one that honours the lock of udev.
+    let script = format!(
+        "({OVERDRIVE} drive erase $device --dry-run 2>&1; echo status $?
+          flock --nonblock --shared $device true; echo locked $?) </dev/null >{} 2>&1",
+        found.display()
+    );
+    let output = overprovision_with(&disk, &script);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let found = fs::read_to_string(&found).expect("it was run");
+    assert!(found.contains("status 5") && found.contains("exclusively"), "{found}");
+    assert!(found.contains("locked 1"), "{found}");
+    let table = sh(&format!("sfdisk --dump {}", disk.device));
+    assert!(table.contains("overdrive-spare"), "{table}");
+    sh(&format!("flock --nonblock --shared {} true", disk.device));
+}
+
+#[test]
+fn a_table_that_another_program_changes_at_the_same_time_is_not_discarded_from() {
+    if !can_run() || Command::new("sfdisk").arg("--version").output().is_err() {
+        return;
+    }
+    let disk = Loop::new(64);
+    sh(&format!("printf 'label: gpt\nsize=30MiB\n' | sfdisk -q {}", disk.device));
+    let before = disk.contents();
+    // A program that does not claim the drive.
+    let script = format!(
+        "printf 'start=40MiB, size=10MiB, name=more\\n' | LOCK_BLOCK_DEVICE=0 \
+         {} --append --no-reread --no-tell-kernel $device >/dev/null",
+        real_sfdisk()
+    );
+    let output = overprovision_with(&disk, &script);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(said.contains("nothing was discarded"), "{said}");
+    let after = disk.contents();
+    let data = MIB..63 * MIB;
+    assert!(after[data.clone()] == before[data], "data has changed");
+}
+
 /// A volume that is detached at the end, also of a test that fails.
 struct Attached<'a> {
     home: &'a Path,

@@ -7,13 +7,15 @@
 //! exclusively as long as the claim lives, so that no program can begin to use it.
 
 use crate::claim::{Claimed, Intent, claim};
+use crate::clock::Patience;
 use crate::file::{FileVolume, OpenOptions};
 use crate::in_use::{device_number, device_users};
 use crate::open_error::{OpenError, OpenErrorKind as Kind};
+use crate::partition_scan::scan_partitions;
 use crate::refusal::{failed, in_use, system_error};
 use crate::signatures::{Found, Kind as Contents};
 use crate::sysfs;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, FlockOperation, flock};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -21,6 +23,9 @@ use std::sync::Arc;
 
 /// Alignment of memory for direct reads.
 const ALIGNMENT: usize = 4096;
+
+/// Time for udev, and for programs that only inspect a partition, to end that, in milliseconds.
+const INSPECTION_MS: u64 = 5_000;
 
 /// A whole device that is not in use, open exclusively.
 #[derive(Clone, Debug)]
@@ -66,6 +71,42 @@ impl Erasable {
             contents.push(examined(path, &found)?);
         }
         Ok(Erasable { volume, device: found.st_rdev, contents })
+    }
+
+    /// Keeps udev, and other programs that honour its lock, from reading the device until the claim
+    /// ends: the partition table is about to change. Programs that start sfdisk must disable its
+    /// own lock.
+    ///
+    /// # Errors
+    /// `Busy`: another program has the lock. Otherwise the system's errors.
+    pub fn lock_out_udev(&self) -> Result<(), OpenError> {
+        let patience = Patience::new(INSPECTION_MS);
+        loop {
+            match flock(self.file(), FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(()),
+                Err(Errno::WOULDBLOCK | Errno::INTR) if patience.pause() => {}
+                Err(Errno::WOULDBLOCK | Errno::INTR) => {
+                    return Err(in_use(self.volume.path(), "is locked by another program (flock)"));
+                }
+                Err(error) => return Err(system_error(self.volume.path(), "lock it", error)),
+            }
+        }
+    }
+
+    /// Has the kernel read the partition table again, which another program has changed, and waits
+    /// for programs that inspect a partition.
+    ///
+    /// # Errors
+    /// Those of the system; `ResourceBusy`: a program still has a partition open.
+    pub fn scan_partitions(&self) -> std::io::Result<()> {
+        rustix::fs::fsync(self.file())?;
+        let patience = Patience::new(INSPECTION_MS);
+        loop {
+            match scan_partitions(self.file()) {
+                Err(Errno::BUSY) if patience.pause() => {}
+                scanned => return Ok(scanned?),
+            }
+        }
     }
 
     /// Returns the open device.

@@ -51,6 +51,7 @@ mod network_locks;
 pub mod nvme;
 mod open_error;
 mod pages;
+mod partition_scan;
 mod probe;
 mod real_time;
 mod refusal;
