@@ -3,14 +3,18 @@
 //! Refused are: files; partitions; devices that are mounted, in any name space, also by one of
 //! their partitions; members of arrays, volume groups and pools, also inactive ones, and devices
 //! with partitions that are; swap space; devices below a mapping; devices that another program has
-//! open, or that are the backing of a volume, also while no daemon serves it. The device stays open
-//! exclusively as long as the claim lives, so that no program can begin to use it.
+//! open, or that are the backing of a volume, also while no daemon serves it. This includes uses of
+//! the drive by other names, which it has if there are several paths to it. The device stays open
+//! exclusively under all names as long as the claim lives, so that no program can begin to use it.
 
 use crate::claim::{Claimed, Intent, claim};
+use crate::claimed::ClaimedDevice;
 use crate::clock::Patience;
+use crate::disks::Roots;
 use crate::file::{FileVolume, OpenOptions};
-use crate::in_use::{device_number, device_users};
+use crate::in_use::{Finding, Relation, Usage, device_number, device_users};
 use crate::open_error::{OpenError, OpenErrorKind as Kind};
+use crate::other_names::{OtherName, other_names};
 use crate::partition_scan::scan_partitions;
 use crate::refusal::{failed, in_use, system_error};
 use crate::signatures::{Found, Kind as Contents};
@@ -33,6 +37,8 @@ pub struct Erasable {
     volume: Arc<FileVolume>,
     device: u64,
     contents: Vec<String>,
+    /// The other names of the drive, open exclusively as well.
+    _others: Arc<[ClaimedDevice]>,
 }
 
 impl Erasable {
@@ -70,7 +76,8 @@ impl Erasable {
         for found in volume.signatures(|_| true)? {
             contents.push(examined(path, &found)?);
         }
-        Ok(Erasable { volume, device: found.st_rdev, contents })
+        let others = claim_other_names(path, found.st_rdev)?;
+        Ok(Erasable { volume, device: found.st_rdev, contents, _others: others.into() })
     }
 
     /// Keeps udev, and other programs that honour its lock, from reading the device until the claim
@@ -144,6 +151,29 @@ impl Erasable {
     pub fn contents(&self) -> &[String] {
         &self.contents
     }
+}
+
+/// Opens the other names of a drive exclusively.
+///
+/// # Errors
+/// Busy: another program has claimed one of them.
+fn claim_other_names(path: &Path, device: u64) -> Result<Vec<ClaimedDevice>, OpenError> {
+    let mut claimed = Vec::new();
+    for OtherName { device, id } in other_names(&Roots::default(), device) {
+        let node = sysfs::node(device).filter(|node| device_number(node) == Some(device));
+        let Some(node) = node else { continue };
+        match ClaimedDevice::claim(&node) {
+            Ok(device) => claimed.push(device),
+            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                let relation = Relation::SameDrive { path: node, id };
+                let user = Finding { relation, usage: Usage::Claimed };
+                return Err(in_use(path, &user.to_string()));
+            }
+            // A path that is interrupted cannot be opened by other programs either.
+            Err(_) => {}
+        }
+    }
+    Ok(claimed)
 }
 
 /// Refuses a path that leads to another device than at the examination: it may be a link, which was

@@ -50,6 +50,7 @@ mod netlink;
 mod network_locks;
 pub mod nvme;
 mod open_error;
+mod other_names;
 mod pages;
 mod partition_scan;
 mod probe;
