@@ -434,6 +434,190 @@ fn a_part_of_a_drive_is_left_unused() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("and no partitions"));
 }
 
+/// Makes a program with this name in a directory.
+fn put_program(directory: &Path, name: &str, script: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let path = directory.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("room");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("ours");
+}
+
+/// Returns a directory with an sfdisk that runs a script before the real one changes a table.
+/// `$device` is the disk of the table.
+fn put_sfdisk(disk: &Loop, script: &str) -> PathBuf {
+    let programs = disk.directory("programs");
+    let script = format!(
+        "for device; do :; done
+         case \" $* \" in *\" --quiet \"*)
+             {script}
+         esac
+         exec {} \"$@\"",
+        real_sfdisk()
+    );
+    put_program(&programs, "sfdisk", &script);
+    programs
+}
+
+fn real_sfdisk() -> String {
+    sh("PATH=$PATH:/usr/sbin:/sbin; command -v sfdisk")
+}
+
+/// Runs `overprovision --set 10` on a disk, with a script before its table is changed.
+fn overprovision_with(disk: &Loop, script: &str) -> Output {
+    let (home, programs) = (disk.place.path(), put_sfdisk(disk, script));
+    let path = std::env::var("PATH").expect("a path");
+    let mut command = Command::new(OVERDRIVE);
+    command.args(["drive", "overprovision", &disk.device, "--set", "10"]);
+    command.args(["--confirm", disk.name()]).stdin(Stdio::null());
+    command.env("XDG_RUNTIME_DIR", home).env("XDG_STATE_HOME", home);
+    // As an operator may have set it: sfdisk must not wait for the lock of its caller.
+    command.env("LOCK_BLOCK_DEVICE", "1");
+    command.env("PATH", format!("{}:{path}", programs.display()));
+    command.output().expect("the command runs")
+}
+
+#[test]
+fn no_program_can_take_a_drive_while_its_table_is_changed() {
+    if !can_run() || Command::new("sfdisk").arg("--version").output().is_err() {
+        return;
+    }
+    let disk = Loop::new(64);
+    sh(&format!("blkdiscard {}", disk.device));
+    let found = disk.place.path().join("found");
+    // Another program that would claim the drive, and one that honours the lock of udev.
+    let script = format!(
+        "({OVERDRIVE} drive erase $device --dry-run 2>&1; echo status $?
+          flock --nonblock --shared $device true; echo locked $?) </dev/null >{} 2>&1",
+        found.display()
+    );
+    let output = overprovision_with(&disk, &script);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let found = fs::read_to_string(&found).expect("it was run");
+    assert!(found.contains("status 5") && found.contains("exclusively"), "{found}");
+    assert!(found.contains("locked 1"), "{found}");
+    let table = sh(&format!("sfdisk --dump {}", disk.device));
+    assert!(table.contains("overdrive-spare"), "{table}");
+    sh(&format!("flock --nonblock --shared {} true", disk.device));
+}
+
+#[test]
+fn a_table_that_another_program_changes_at_the_same_time_is_not_discarded_from() {
+    if !can_run() || Command::new("sfdisk").arg("--version").output().is_err() {
+        return;
+    }
+    let disk = Loop::new(64);
+    sh(&format!("printf 'label: gpt\nsize=30MiB\n' | sfdisk -q {}", disk.device));
+    let before = disk.contents();
+    // A program that does not claim the drive.
+    let script = format!(
+        "printf 'start=40MiB, size=10MiB, name=more\\n' | LOCK_BLOCK_DEVICE=0 \
+         {} --append --no-reread --no-tell-kernel $device >/dev/null",
+        real_sfdisk()
+    );
+    let output = overprovision_with(&disk, &script);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(said.contains("nothing was discarded"), "{said}");
+    let after = disk.contents();
+    let data = MIB..63 * MIB;
+    assert!(after[data.clone()] == before[data], "data has changed");
+}
+
+/// Runs a script in a mount namespace in which two loop devices have the same identifier.
+fn with_same_id(id: &str, disks: [&Loop; 2], script: &str) -> Output {
+    let sys = disks[0].directory("sys");
+    let [one, two] = disks.map(Loop::name);
+    let script = format!(
+        "mount --bind /sys {sys}
+         mount -t tmpfs none /sys/block
+         for disk in {sys}/block/*; do ln -s $disk /sys/block/; done
+         for name in {one} {two}; do
+             rm /sys/block/$name
+             mkdir /sys/block/$name
+             ln -s {sys}/block/$name/* /sys/block/$name/
+             echo {id} > /sys/block/$name/wwid
+         done
+         {script}",
+        sys = sys.display()
+    );
+    let home = disks[0].place.path();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-ec", &script]);
+    command.env("XDG_RUNTIME_DIR", home).env("XDG_STATE_HOME", home).stdin(Stdio::null());
+    command.output().expect("unshare")
+}
+
+#[test]
+fn a_drive_whose_other_name_is_in_use_is_refused() {
+    if !can_run() || Command::new("unshare").arg("--version").output().is_err() {
+        return;
+    }
+    let disks = [Loop::new(8), Loop::new(8)];
+    let [one, two] = [&disks[0], &disks[1]];
+    sh(&format!("mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 {}", two.device));
+    let directory = one.directory("mounted");
+    let (device, other) = (&one.device, &two.device);
+    let confirm = format!("--confirm {}", one.name());
+    let run = |id: &str, script: &str| {
+        let output = with_same_id(id, [one, two], script);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let id = "naa.5000c500a1b2c3d4";
+    let before = one.contents();
+    let uses = [
+        (format!("mount {other} {}", directory.display()), "which is mounted at"),
+        (format!("exec 3<{other}"), "which is open in process"),
+    ];
+    for (begin, words) in &uses {
+        for command in [
+            format!("drive erase {device} --method zero {confirm}"),
+            format!("drive trim {device} --whole {confirm}"),
+            format!("drive overprovision {device} --set 10 {confirm}"),
+        ] {
+            let (status, said) = run(id, &format!("{begin}\n{OVERDRIVE} {command}"));
+            assert_eq!(status, Some(5), "{command}: {said}");
+            let other = format!("is on the same drive as {other} ({id}), {words}");
+            assert!(said.contains(&other), "{command}: {said}");
+        }
+    }
+    let (mounting, mounted) = &uses[0];
+    let name = format!("same-{}", std::process::id());
+    for command in [
+        format!("serve {device} --memory 1M --no-holder --run true"),
+        format!("attach {device} --memory 1M --name {name}"),
+        format!("pool create {device} {other} --overwrite"),
+    ] {
+        let (status, said) = run(id, &format!("{mounting}\n{OVERDRIVE} {command}"));
+        assert!(status == Some(5) && said.contains(mounted), "{command}: {said}");
+    }
+    assert!(one.contents() == before, "a refused device has changed");
+    // A volume that is served by the other name.
+    let serve = format!(
+        "{OVERDRIVE} serve {other} --memory 1M --no-holder --run '{OVERDRIVE} drive erase {device} \
+         --method zero {confirm}'"
+    );
+    let (status, said) = run(id, &serve);
+    assert!(status == Some(5) && said.contains("which is open exclusively"), "{said}");
+    // Nor can the other name be taken while the drive changes.
+    sh(&format!("blkdiscard {device}"));
+    let taken = one.place.path().join("taken");
+    let mount = format!("mount {other} {} && touch {}", directory.display(), taken.display());
+    let programs = put_sfdisk(one, &mount);
+    let script = format!(
+        "PATH={}:$PATH {OVERDRIVE} drive overprovision {device} --set 10 {confirm}",
+        programs.display()
+    );
+    let (status, said) = run(id, &script);
+    assert!(status == Some(0) && !taken.exists(), "{said}");
+    // Identifiers that are none, and a drive whose names are idle.
+    for (id, begin) in [("naa.0000000000000000", mounting.as_str()), (id, "true")] {
+        let (status, said) =
+            run(id, &format!("{begin}\n{OVERDRIVE} drive erase {device} --dry-run"));
+        assert_eq!(status, Some(0), "{id}: {said}");
+    }
+}
+
 /// A volume that is detached at the end, also of a test that fails.
 struct Attached<'a> {
     home: &'a Path,

@@ -11,8 +11,9 @@
 
 use crate::backing_records::BackingRecords;
 use crate::failure::{Exit, Failure};
-use crate::memory::{geometry_for, memory_failure};
+use crate::memory::{geometry_for, memory_failure, memory_step};
 use crate::node::{Identity, OpenNode, export_key};
+use crate::open_step::OpenStep;
 use crate::planted::{Bug, planted};
 use block::{CacheSpec, SECTOR, Spec};
 use cache::{Arena, Cache, CleanBlocks, Geometry, Settings, Shared};
@@ -20,14 +21,19 @@ use holder::{Busy, Doubts, Keeper, RetainedVolume};
 use host::File;
 use lane::Lane;
 use ring::{Fence, Ring, SharedMemory};
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Size of a block, in bytes.
 const BLOCK_BYTES: usize = cache::BLOCK_SECTORS as usize * SECTOR as usize;
+
+/// Time between two reports of the data that is left to be written back, in nanoseconds.
+const REPORT_NS: u64 = 1_000_000_000;
 
 /// Longest wait for the I/O of a dead daemon, in milliseconds.
 const FENCE_MS: u64 = 30_000;
@@ -164,7 +170,7 @@ impl Retained {
         cache: Option<&CacheSpec>,
         records: &BackingRecords,
         doubts: &Doubts,
-        progress: &mut dyn FnMut(usize, usize),
+        progress: &mut dyn FnMut(OpenStep),
     ) -> Result<TakeoverResult, Failure> {
         self.check_identity(node)?;
         let copy = self.arena.try_clone().map_err(|error| memory_failure(&error))?;
@@ -189,7 +195,7 @@ impl Retained {
                 return Ok(TakeoverResult::TakenOver(Box::new(taken_over)));
             }
         }
-        settle(self, &found, &memory, node, records, doubts).map(TakeoverResult::Settled)
+        settle(self, &found, &memory, node, records, doubts, progress).map(TakeoverResult::Settled)
     }
 
     /// Refuses a backing other than the one whose data is retained.
@@ -337,11 +343,11 @@ pub(crate) fn fence(arena: BorrowedFd<'_>, name: &str) -> Result<Fence, Failure>
 fn allocate_slots(
     memory: &SharedMemory,
     slots: u32,
-    progress: &mut dyn FnMut(usize, usize),
+    progress: &mut dyn FnMut(OpenStep),
 ) -> io::Result<()> {
     match slots as usize * BLOCK_BYTES {
         0 => Ok(()),
-        bytes => memory.back(bytes, progress),
+        bytes => memory.back(bytes, &mut |done, all| progress(memory_step(done, all))),
     }
 }
 
@@ -365,7 +371,9 @@ fn settle(
     node: &dyn OpenNode,
     records: &BackingRecords,
     doubts: &Doubts,
+    progress: &mut dyn FnMut(OpenStep),
 ) -> Result<SettleResult, Failure> {
+    progress(OpenStep::Fence);
     let fence = retained.fence(node)?;
     let name = &retained.label.backing;
     let identity = node.identity().map_or(0, |identity| identity.number);
@@ -374,7 +382,7 @@ fn settle(
     let shared = Shared::new(&node.limits(), geometry, settings, identity, memory.memory().clone())
         .map_err(|error| Failure::new(Exit::Integrity, format!("{name}: {error}")))?;
     let blocks = u64::from(shared.dirty_blocks());
-    let drained = drain(node, &shared, &fence);
+    let drained = drain(node, &shared, &fence, progress);
     if let Err(error) = drained {
         return Err(Failure::new(
             Exit::Io,
@@ -410,17 +418,44 @@ fn settle(
     Ok(SettleResult { blocks, in_doubt: shared.is_in_doubt() })
 }
 
-fn drain(node: &dyn OpenNode, shared: &Arc<Shared>, fence: &Fence) -> Result<(), String> {
+/// Writes all dirty data back. Reports the amount that is left at the beginning and every second.
+fn drain(
+    node: &dyn OpenNode,
+    shared: &Arc<Shared>,
+    fence: &Fence,
+    progress: &mut dyn FnMut(OpenStep),
+) -> Result<(), String> {
     let lane = Lane::new();
     let ring = Ring::new(&lane).map_err(|error| error.to_string())?;
     ring.hold(fence).map_err(|error| error.to_string())?;
     let cache = Cache::attach(shared, &lane, node.attach(&ring).stack);
+    let drained = Rc::new(RefCell::new(None));
+    let result = drained.clone();
     let work = async move {
-        let result = cache.drain().await;
+        *result.borrow_mut() = Some(cache.drain().await);
         cache.shared().stop();
-        result
     };
-    let drained = ring.block_on(work).map_err(|error| error.to_string())?;
+    let clock = lane.clone();
+    // The condition of the loop is checked when a task has run.
+    let ticks = async move {
+        loop {
+            clock.sleep_until(clock.now() + REPORT_NS).await;
+        }
+    };
+    let full = |_| "every task slot of the lane is taken".to_owned();
+    lane.spawn(work).map_err(full)?;
+    lane.spawn(ticks).map_err(full)?;
+    let mut due_ns = 0;
+    let ran = ring.run(|| {
+        if lane.now() >= due_ns {
+            due_ns = lane.now() + REPORT_NS;
+            let left_bytes = u64::from(shared.dirty_blocks()) * BLOCK_BYTES as u64;
+            progress(OpenStep::WriteBack { left_bytes });
+        }
+        drained.borrow().is_some()
+    });
     lane.abandon();
-    drained.map_err(|error| error.to_string())
+    ran.map_err(|error| error.to_string())?;
+    let result: Option<block::Result> = drained.take();
+    result.expect("the loop ended because it is there").map_err(|error| error.to_string())
 }

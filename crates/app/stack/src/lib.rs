@@ -18,6 +18,7 @@ mod memory;
 pub mod model_name;
 mod near;
 mod node;
+mod open_step;
 mod opening;
 mod planted;
 mod rate_limit;
@@ -37,6 +38,7 @@ pub use node::{
     Attached, Backing, Exchanger, ExportWaits, Former, Health, Identity, OpenNode, Opened, Opening,
     Retention, Unkept, create_pool, unreachable_export,
 };
+pub use open_step::OpenStep;
 pub use opening::{Backings, SCRATCH};
 pub use rate_limit::{below_limits, limited, split_limits};
 pub use shared::{CACHES_MAX, SharedHalves};

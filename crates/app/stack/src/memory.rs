@@ -1,6 +1,7 @@
 //! Memory for a volume: its sizes and layouts, and how it is allocated.
 
 use crate::failure::{Exit, Failure};
+use crate::open_step::OpenStep;
 use block::{CacheSpec, Size};
 use cache::{Arena, Geometry};
 use ring::{HugePages, SharedMemory};
@@ -31,15 +32,21 @@ pub(crate) fn memory_failure(error: &std::io::Error) -> Failure {
     Failure::new(Exit::Usage, format!("memory for the volume: {error}{mend}"))
 }
 
+/// Returns the step of preparing memory.
+pub(crate) fn memory_step(done_bytes: usize, all_bytes: usize) -> OpenStep {
+    OpenStep::Memory { done_bytes, all_bytes }
+}
+
 /// Returns memory of this many bytes under this name.
 pub(crate) fn memory(
     name: &str,
     bytes: u64,
     huge: HugePages,
-    progress: &mut dyn FnMut(usize, usize),
+    progress: &mut dyn FnMut(OpenStep),
 ) -> Result<SharedMemory, Failure> {
     let too_large = || Failure::new(Exit::Usage, format!("{} is too large", Size(bytes)));
     let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
+    let progress = &mut |done, all| progress(memory_step(done, all));
     ring::shared_memory(name, bytes, huge, progress).map_err(|error| memory_failure(&error))
 }
 
@@ -47,9 +54,10 @@ pub(crate) fn memory(
 pub(crate) fn cache_memory(
     geometry: &Geometry,
     grain: u32,
-    progress: &mut dyn FnMut(usize, usize),
+    progress: &mut dyn FnMut(OpenStep),
 ) -> Result<SharedMemory, Failure> {
     let (bytes, used) = (Arena::bytes(geometry, grain), Arena::used(geometry, grain));
+    let progress = &mut |done, all| progress(memory_step(done, all));
     ring::shared_memory_of("overdrive cache", bytes, used, HugePages::IfFree, progress)
         .map_err(|error| memory_failure(&error))
 }

@@ -12,6 +12,7 @@ use crate::node::{
     Backing, CacheNode, FileBacking, Former, Identity, ModelNode, NbdBacking, NullNode, OpenNode,
     Opened, RamNode, Unkept, open_layer, open_model, open_pool, open_stripe,
 };
+use crate::open_step::OpenStep;
 use crate::planted::{Bug, planted};
 use crate::setup_lane::SetupLane;
 use crate::shared::{members_max, now_ns};
@@ -56,7 +57,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) notes: Vec<String>,
     /// The smallest [`OpenNode::lanes_max`] of its backings.
     pub(crate) lanes_max: Option<usize>,
-    progress: &'a mut dyn FnMut(usize, usize),
+    progress: &'a mut dyn FnMut(OpenStep),
 }
 
 /// The memory of a cache that is being opened.
@@ -102,7 +103,7 @@ impl<'a> Opening<'a> {
     pub(crate) fn new(
         flags: &'a OpenFlags,
         backings: Backings<'a>,
-        progress: &'a mut dyn FnMut(usize, usize),
+        progress: &'a mut dyn FnMut(OpenStep),
     ) -> Result<Opening<'a>, Failure> {
         Ok(Opening {
             flags,
@@ -443,7 +444,9 @@ impl<'a> Opening<'a> {
         below: &dyn OpenNode,
     ) -> Result<CacheMemory, Failure> {
         if let Some(TakenOver { retained, memory, geometry }) = self.taken_over.take() {
+            (self.progress)(OpenStep::Fence);
             let fence = Some(retained.fence(below)?);
+            (self.progress)(OpenStep::TakeOver);
             let clean = retained.clean_blocks(below);
             (self.keeper, self.is_recorded) = (Some(retained.keeper), retained.label.is_recorded);
             self.is_taken_over = true;

@@ -7,6 +7,7 @@ use crate::keep::{self, Keep};
 use crate::node::{
     Attached, CacheNode, ExportWaits, Identity, ModelNode, OpenNode, PoolNode, Retention, Unkept,
 };
+use crate::open_step::OpenStep;
 use crate::opening::{Backings, Opening};
 use crate::shared::{SharedHalves, now_ns};
 use block::Spec;
@@ -42,8 +43,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Opens everything that the spec names. `progress` is called while memory is prepared, with
-    /// the bytes done and the total.
+    /// Opens everything that the spec names. `progress` is called with each step that may take
+    /// long.
     ///
     /// # Errors
     /// With the exit status for the reason: a name that is too long; a backing that is
@@ -51,7 +52,7 @@ impl Volume {
     pub fn open(
         spec: Spec,
         flags: OpenFlags,
-        progress: &mut dyn FnMut(usize, usize),
+        progress: &mut dyn FnMut(OpenStep),
     ) -> Result<Volume, Failure> {
         Volume::open_over(spec, flags, &|_, _| None, progress)
     }
@@ -65,7 +66,7 @@ impl Volume {
         spec: Spec,
         flags: OpenFlags,
         backings: Backings<'_>,
-        progress: &mut dyn FnMut(usize, usize),
+        progress: &mut dyn FnMut(OpenStep),
     ) -> Result<Volume, Failure> {
         check_name(&flags.name)?;
         check_one_cache(&spec)?;
@@ -468,7 +469,7 @@ mod tests {
     use lane::Lane;
 
     fn open(spec: Spec) -> Result<Volume, Failure> {
-        Volume::open(spec, OpenFlags::default(), &mut |_, _| ())
+        Volume::open(spec, OpenFlags::default(), &mut |_| ())
     }
 
     fn cached(below: Spec) -> Spec {

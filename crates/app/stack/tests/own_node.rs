@@ -83,6 +83,15 @@ fn rename(directory: &Path, name: &str) {
     fs::write(directory.join("name"), name).expect("room");
 }
 
+/// Returns the amounts of data that were reported to be left, in bytes.
+fn reported_left(daemon: &Daemon) -> Vec<usize> {
+    let amounts = daemon.start.iter().filter_map(|line| {
+        let rest = line.strip_prefix("step WriteBack { left_bytes: ")?;
+        rest.strip_suffix(" }")?.parse().ok()
+    });
+    amounts.collect()
+}
+
 /// Has everything that is kept written to the disk, so that no holder stays behind.
 fn settle(directory: &Path) {
     Daemon::serve(directory, "none").kill();
@@ -176,5 +185,22 @@ fn a_node_that_cannot_be_kept_says_so_and_its_writes_go_through() {
     rename(directory, "two");
     let mut daemon = Daemon::serve(directory, "renamed");
     assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{5}", "{:?}", daemon.start);
+    daemon.kill();
+}
+
+#[test]
+fn data_that_is_written_to_a_slow_disk_before_it_is_served_is_reported() {
+    let place = server();
+    let directory = place.path();
+    let mut daemon = Daemon::serve(directory, "back");
+    assert_eq!(daemon.order(&format!("write {BLOCKS} 1")), "written");
+    daemon.kill();
+    fs::write(directory.join("slow"), "").expect("room");
+    let mut daemon = Daemon::serve(directory, "none");
+    let left = reported_left(&daemon);
+    assert_eq!(left.first(), Some(&(BLOCKS * BLOCK_BYTES)), "{:?}", daemon.start);
+    assert!(left.len() > 1, "it takes longer than a second: {:?}", daemon.start);
+    assert!(daemon.has_started_with("step Fence"), "{:?}", daemon.start);
+    assert_eq!(daemon.order(&format!("read {BLOCKS}")), "{1}");
     daemon.kill();
 }

@@ -75,8 +75,12 @@ impl Intent<'_> {
     }
 }
 
-/// A file or device to be opened for an intent. Its contents are examined through the descriptor
-/// that is used later, so another file cannot take its place in between.
+/// Returns the devices of Overdrive on top of a file or device; the flag requests also those that
+/// refuse changes.
+type DevicesOn<'a> = &'a dyn Fn(Identity, bool) -> Vec<String>;
+
+/// A file or device to be opened for an intent. Its users and contents are examined through the
+/// descriptor that is used later, so another file cannot take its place in between.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     /// Its path.
@@ -91,17 +95,41 @@ pub struct Claim<'a> {
 
 impl Claim<'_> {
     /// Refuses the backing of another device of Overdrive, even while no daemon serves that device.
-    /// Call it before retained memory of the backing is taken over.
+    /// Call it before retained memory of the backing is taken over. A missing path is accepted,
+    /// because opening reports it.
     ///
     /// # Errors
     /// Busy: a sentence with the device and possible next steps.
     pub fn check(&self) -> Result<(), OpenError> {
-        let device = match self.intent {
+        self.check_path(&devices_on)
+    }
+
+    fn check_path(&self, devices_on: DevicesOn<'_>) -> Result<(), OpenError> {
+        let Ok(found) = rustix::fs::stat(self.path) else { return Ok(()) };
+        self.refuse_backing(Identity::of(&found), devices_on)
+    }
+
+    /// Refuses the backing of a device of Overdrive, whether a daemon serves that device or not.
+    /// Accepts that of the device which this process continues; and if nothing is written, that of
+    /// a device that refuses changes.
+    ///
+    /// # Errors
+    /// Busy: a sentence with the device and possible next steps.
+    fn refuse_backing(
+        &self,
+        backing: Identity,
+        devices_on: DevicesOn<'_>,
+    ) -> Result<(), OpenError> {
+        let own_device = match self.intent {
             Intent::Read => return Ok(()),
             Intent::Attach { device, .. } => Some(device),
             Intent::Serve { .. } | Intent::Overwrite { .. } | Intent::PoolMember { .. } => None,
         };
-        refuse_backing(self.path, !self.options.read_only, device)
+        let devices = devices_on(backing, !self.options.read_only);
+        match devices.iter().find(|device| own_device != Some(device)) {
+            Some(device) => Err(refuse_as_backing(self.path, device, is_over_one(device))),
+            None => Ok(()),
+        }
     }
 
     /// Opens and examines it. `kept` is a descriptor that a holder has retained, which is used
@@ -115,7 +143,16 @@ impl Claim<'_> {
         kept: Option<OwnedFd>,
         was_served: impl Fn(&FileVolume) -> bool,
     ) -> Result<Claimed, OpenError> {
-        self.check()?;
+        self.open_checked(kept, was_served, &devices_on)
+    }
+
+    fn open_checked(
+        &self,
+        kept: Option<OwnedFd>,
+        was_served: impl Fn(&FileVolume) -> bool,
+        devices_on: DevicesOn<'_>,
+    ) -> Result<Claimed, OpenError> {
+        self.check_path(devices_on)?;
         let is_shared = self.intent == Intent::Read;
         let read_only = self.options.read_only || is_shared;
         let options = OpenOptions { read_only, is_shared, ..self.options };
@@ -124,6 +161,8 @@ impl Claim<'_> {
             None => FileVolume::open_waiting(self.path, options, self.lock_wait_ms),
         };
         let volume = opened.map_err(|error| self.image_instead(error))?;
+        // The path may be a link that led to another file before.
+        self.refuse_backing(volume.numbers(), devices_on)?;
         let intent = match self.intent.is_raw() {
             Some(is_raw) => Intent::Serve { is_raw: is_raw || was_served(&volume) },
             None => self.intent,
@@ -164,7 +203,7 @@ pub fn claim(
 /// Describes the first other user of a file or device, including one that came after it was opened.
 fn first_user(volume: &FileVolume) -> Option<String> {
     let path = volume.path();
-    let identity = Identity::of(&rustix::fs::fstat(volume.file()).ok()?);
+    let identity = volume.numbers();
     let of_ours = devices_on(identity, true).into_iter().map(Usage::Backing);
     let found = find(identity, true).into_iter().map(|finding| finding.to_string());
     let node = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -176,21 +215,6 @@ fn first_user(volume: &FileVolume) -> Option<String> {
     };
     let named = of_ours.map(|usage| usage.to_string()).chain(found);
     named.chain(openers.map(|user| user.to_string())).chain(locked).next()
-}
-
-/// Refuses the backing of a device of Overdrive, whether a daemon serves that device or not.
-/// Accepts that of the device `own_device`, which this process continues; and without `writes`,
-/// that of a device that refuses changes. A missing path is accepted, because opening reports it.
-///
-/// # Errors
-/// Busy: a sentence with the device and possible next steps.
-fn refuse_backing(path: &Path, writes: bool, own_device: Option<&str>) -> Result<(), OpenError> {
-    let Ok(found) = rustix::fs::stat(path) else { return Ok(()) };
-    let devices = devices_on(Identity::of(&found), writes);
-    match devices.iter().find(|device| own_device != Some(device)) {
-        Some(device) => Err(refuse_as_backing(path, device, is_over_one(device))),
-        None => Ok(()),
-    }
 }
 
 /// Examines the contents of a file or device for this intent. Returns sentences for the user.
@@ -290,5 +314,54 @@ fn refuse_opened(path: &Path) -> Result<(), OpenError> {
         if is_lasting || !patience.pause() {
             return Err(in_use(path, &user.to_string()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// Opens a link that leads to one file at the check and to another, below the device `db`, when
+    /// it is opened.
+    fn open_changed_link(intent: Intent<'_>) -> Result<Claimed, OpenError> {
+        let place = tempfile::tempdir().expect("room");
+        let [free, backing, link] = ["free", "backing", "link"].map(|name| place.path().join(name));
+        for file in [&free, &backing] {
+            fs::write(file, [7; 8192]).expect("room");
+        }
+        symlink(&free, &link).expect("room");
+        let [free, of_db] = [&free, &backing]
+            .map(|file| Identity::of(&rustix::fs::stat(file).expect("it is there")));
+        let is_changed = Cell::new(false);
+        let devices_on = |found: Identity, _: bool| {
+            if !is_changed.replace(true) {
+                assert_eq!(found, free);
+                fs::remove_file(&link).expect("it is there");
+                symlink(&backing, &link).expect("room");
+            }
+            if found == of_db { vec!["db".to_owned()] } else { Vec::new() }
+        };
+        let options = OpenOptions { buffered: true, ..OpenOptions::default() };
+        let claim = Claim { path: &link, options, intent, lock_wait_ms: 0 };
+        claim.open_checked(None, |_| false, &devices_on)
+    }
+
+    #[test]
+    fn a_link_that_leads_to_the_backing_of_a_device_after_the_check_is_refused() {
+        for intent in [
+            Intent::Serve { is_raw: true },
+            Intent::Attach { is_raw: true, device: "other" },
+            Intent::Overwrite { is_agreed: true },
+            Intent::PoolMember { is_agreed: true },
+        ] {
+            let refused = open_changed_link(intent).expect_err("it is the backing of db");
+            assert_eq!(refused.kind, OpenErrorKind::Busy);
+            assert!(refused.message.contains("/dev/overdrive/db"), "{}", refused.message);
+        }
+        let own = Intent::Attach { is_raw: true, device: "db" };
+        open_changed_link(own).expect("it is the device's own backing");
     }
 }

@@ -3,17 +3,23 @@
 //! Refused are: files; partitions; devices that are mounted, in any name space, also by one of
 //! their partitions; members of arrays, volume groups and pools, also inactive ones, and devices
 //! with partitions that are; swap space; devices below a mapping; devices that another program has
-//! open, or that are the backing of a volume, also while no daemon serves it. The device stays open
-//! exclusively as long as the claim lives, so that no program can begin to use it.
+//! open, or that are the backing of a volume, also while no daemon serves it. This includes uses of
+//! the drive by other names, which it has if there are several paths to it. The device stays open
+//! exclusively under all names as long as the claim lives, so that no program can begin to use it.
 
 use crate::claim::{Claimed, Intent, claim};
+use crate::claimed::ClaimedDevice;
+use crate::clock::Patience;
+use crate::disks::Roots;
 use crate::file::{FileVolume, OpenOptions};
-use crate::in_use::{device_number, device_users};
+use crate::in_use::{Finding, Relation, Usage, device_number, device_users};
 use crate::open_error::{OpenError, OpenErrorKind as Kind};
+use crate::other_names::{OtherName, other_names};
+use crate::partition_scan::scan_partitions;
 use crate::refusal::{failed, in_use, system_error};
 use crate::signatures::{Found, Kind as Contents};
 use crate::sysfs;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, FlockOperation, flock};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -22,12 +28,17 @@ use std::sync::Arc;
 /// Alignment of memory for direct reads.
 const ALIGNMENT: usize = 4096;
 
+/// Time for udev, and for programs that only inspect a partition, to end that, in milliseconds.
+const INSPECTION_MS: u64 = 5_000;
+
 /// A whole device that is not in use, open exclusively.
 #[derive(Clone, Debug)]
 pub struct Erasable {
     volume: Arc<FileVolume>,
     device: u64,
     contents: Vec<String>,
+    /// The other names of the drive, open exclusively as well.
+    _others: Arc<[ClaimedDevice]>,
 }
 
 impl Erasable {
@@ -65,7 +76,44 @@ impl Erasable {
         for found in volume.signatures(|_| true)? {
             contents.push(examined(path, &found)?);
         }
-        Ok(Erasable { volume, device: found.st_rdev, contents })
+        let others = claim_other_names(path, found.st_rdev)?;
+        Ok(Erasable { volume, device: found.st_rdev, contents, _others: others.into() })
+    }
+
+    /// Keeps udev, and other programs that honour its lock, from reading the device until the claim
+    /// ends: the partition table is about to change. Programs that start sfdisk must disable its
+    /// own lock.
+    ///
+    /// # Errors
+    /// `Busy`: another program has the lock. Otherwise the system's errors.
+    pub fn lock_out_udev(&self) -> Result<(), OpenError> {
+        let patience = Patience::new(INSPECTION_MS);
+        loop {
+            match flock(self.file(), FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(()),
+                Err(Errno::WOULDBLOCK | Errno::INTR) if patience.pause() => {}
+                Err(Errno::WOULDBLOCK | Errno::INTR) => {
+                    return Err(in_use(self.volume.path(), "is locked by another program (flock)"));
+                }
+                Err(error) => return Err(system_error(self.volume.path(), "lock it", error)),
+            }
+        }
+    }
+
+    /// Has the kernel read the partition table again, which another program has changed, and waits
+    /// for programs that inspect a partition.
+    ///
+    /// # Errors
+    /// Those of the system; `ResourceBusy`: a program still has a partition open.
+    pub fn scan_partitions(&self) -> std::io::Result<()> {
+        rustix::fs::fsync(self.file())?;
+        let patience = Patience::new(INSPECTION_MS);
+        loop {
+            match scan_partitions(self.file()) {
+                Err(Errno::BUSY) if patience.pause() => {}
+                scanned => return Ok(scanned?),
+            }
+        }
     }
 
     /// Returns the open device.
@@ -103,6 +151,29 @@ impl Erasable {
     pub fn contents(&self) -> &[String] {
         &self.contents
     }
+}
+
+/// Opens the other names of a drive exclusively.
+///
+/// # Errors
+/// Busy: another program has claimed one of them.
+fn claim_other_names(path: &Path, device: u64) -> Result<Vec<ClaimedDevice>, OpenError> {
+    let mut claimed = Vec::new();
+    for OtherName { device, id } in other_names(&Roots::default(), device) {
+        let node = sysfs::node(device).filter(|node| device_number(node) == Some(device));
+        let Some(node) = node else { continue };
+        match ClaimedDevice::claim(&node) {
+            Ok(device) => claimed.push(device),
+            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                let relation = Relation::SameDrive { path: node, id };
+                let user = Finding { relation, usage: Usage::Claimed };
+                return Err(in_use(path, &user.to_string()));
+            }
+            // A path that is interrupted cannot be opened by other programs either.
+            Err(_) => {}
+        }
+    }
+    Ok(claimed)
 }
 
 /// Refuses a path that leads to another device than at the examination: it may be a link, which was

@@ -271,6 +271,12 @@ impl FileVolume {
             let message = format!("{name}: was replaced while it was being opened; try again");
             return Err(failed(Kind::Busy, message));
         }
+        if device && !options.is_shared {
+            // Another program may have claimed the drive by another name in between. Of two
+            // programs that open one drive by two names, the second one detects the first.
+            let users = in_use::find_beside(found.st_rdev, !options.read_only);
+            users.first().map_or(Ok(()), |user| Err(refused(path, &user.to_string())))?;
+        }
         let flags = rustix::fs::fcntl_getfl(&file).map_err(system("open it"))?;
         rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK).map_err(system("open it"))?;
         FileVolume::examine(path, file, options, &found, buffered, None)
@@ -375,6 +381,11 @@ impl FileVolume {
     /// device attached; after a restart of the machine it may differ.
     pub fn identity(&self) -> u64 {
         self.identity.hash()
+    }
+
+    /// Returns the numbers of which this is made.
+    pub(crate) fn numbers(&self) -> Identity {
+        self.identity
     }
 
     /// Returns the same identity as a file name: `file-<st_dev>-<st_ino>` or

@@ -163,7 +163,7 @@ fn volume(name: &str) -> Volume {
     let cache = CacheSpec { memory: Size(2 << 20), guard: false, ..CacheSpec::default() };
     let spec = Spec::Cache { cache, below: Box::new(Spec::Ram { size: Size(8 << 20) }) };
     let flags = OpenFlags { name: name.to_owned(), ..OpenFlags::default() };
-    Volume::open(spec, flags, &mut |_, _| ()).expect("memory alone")
+    Volume::open(spec, flags, &mut |_| ()).expect("memory alone")
 }
 
 /// Returns volumes of two names, served on this number of threads.

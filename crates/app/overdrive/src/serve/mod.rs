@@ -1,5 +1,6 @@
 //! `overdrive serve`: volumes over NBD, as files and as block devices.
 
+mod opening;
 mod options;
 mod recording;
 
@@ -7,7 +8,6 @@ pub(crate) use options::Options;
 pub(crate) use recording::Recording;
 
 use crate::again;
-use crate::progress::Bytes;
 use block::{Size, Spec};
 use cache::Counters;
 use daemon::config::{self, Config, ConfigVolume};
@@ -20,8 +20,9 @@ use daemon::{
     Planned, Served, StartValues, TlsMode, TlsPlan, units as sizes,
 };
 use holder::Records;
+use opening::open_with_reports;
 use ring::Polling;
-use stack::{CACHES_MAX, Exit, Failure, Keep, OpenFlags, Volume, retention_key};
+use stack::{CACHES_MAX, Exit, Failure, Keep, OpenFlags, OpenStep, Volume, retention_key};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -317,9 +318,8 @@ fn open(volumes: Vec<ConfigVolume>, quiet: bool) -> Result<Vec<Planned>, Failure
         let device = attach.then(|| name.clone());
         let records = Some(Records::of(&daemon::runtime_directory()));
         let flags = OpenFlags { name: name.clone(), raw, read_only, device, keep, records, caches };
-        let bar = Bytes::new("memory");
-        let volume = Volume::open(spec, flags, &mut |done, all| bar.set(done, all))?;
-        bar.finish();
+        let open = |progress: &mut dyn FnMut(OpenStep)| Volume::open(spec, flags, progress);
+        let volume = open_with_reports(&backing, quiet, open)?;
         if !quiet {
             volume.notes().iter().for_each(|note| daemon::tell!("overdrive: {note}"));
         }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use simulated::{SERIAL as SIMULATED, Simulated, name_of_model, wait_for};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -233,6 +234,30 @@ fn a_scsi_disk_in_use_is_not_erased() {
     let wrong = drive(&["erase", &disk.name, "--confirm", &disk.name]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(disk.lock().begun.is_empty());
+}
+
+#[test]
+#[ignore = "needs the SCSI target of a guest"]
+fn a_scsi_disk_in_use_by_another_path_is_not_erased() {
+    let disk = simulated();
+    let path = disk.add_path();
+    let node = format!("/dev/{}", path.name);
+    let open = File::open(&node).expect("root");
+    let refused = erase(&disk, &[]);
+    let words = format!("is on the same drive as {node} (t10.SIMULATED-DISK), which is open in");
+    assert_eq!(refused.status.code(), Some(5), "{}", said(&refused));
+    assert!(said(&refused).contains(&words), "{}", said(&refused));
+    drop(open);
+    let claimed = host::ClaimedDevice::claim(Path::new(&node)).expect("it is idle");
+    let refused = erase(&disk, &[]);
+    assert_eq!(refused.status.code(), Some(5), "{}", said(&refused));
+    assert!(said(&refused).contains("which is open exclusively"), "{}", said(&refused));
+    drop(claimed);
+    assert!(disk.lock().begun.is_empty());
+    // The path alone is no reason.
+    let certificate = object(&erase(&disk, &[]));
+    assert_eq!(certificate["clean"], true, "{certificate}");
+    assert!(disk.lock().is_blank());
 }
 
 #[test]

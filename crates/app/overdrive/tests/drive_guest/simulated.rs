@@ -19,6 +19,11 @@ const BYTES: usize = 16 << 20;
 /// The serial number.
 pub(crate) const SERIAL: &str = "SIMULATED-DISK";
 
+const MODEL: &str = "Simulated disk";
+/// The kernel's configuration of SCSI targets, and the disk's directory among the targets.
+const CONFIG: &str = "/sys/kernel/config";
+const CORE: &str = "core/user_0/simulated";
+
 /// Key, code and qualifier of a state or an error.
 pub(crate) type Sense = (u8, u8, u8);
 const NO_COMMAND: Sense = (5, 0x20, 0);
@@ -321,13 +326,13 @@ impl Simulated {
     pub(crate) fn new() -> Simulated {
         let disk = Arc::new(Mutex::new(Disk::default()));
         lock(&disk).renew();
-        let config = Path::new("/sys/kernel/config");
+        let config = Path::new(CONFIG);
         if !config.join("target").exists() {
             let mut mount = std::process::Command::new("mount");
-            mount.args(["-t", "configfs", "configfs", "/sys/kernel/config"]);
+            mount.args(["-t", "configfs", "configfs", CONFIG]);
             assert!(mount.status().is_ok_and(|status| status.success()), "configfs");
         }
-        let core = config.join("target/core/user_0/simulated");
+        let core = config.join("target").join(CORE);
         fs::create_dir_all(&core).expect("target_core_user");
         for words in
             [&format!("dev_size={BYTES}"), "dev_config=simulated/disk", "hw_block_size=512"]
@@ -336,12 +341,15 @@ impl Simulated {
         }
         write(&core.join("enable"), "1");
         serve(disk.clone());
-        let group = config.join("target/loopback/naa.5001405000000001/tpgt_1");
-        let unit = group.join("lun/lun_0");
-        fs::create_dir_all(&unit).expect("tcm_loop");
-        write(&group.join("nexus"), "naa.5001405000000002");
-        std::os::unix::fs::symlink(&core, unit.join("simulated")).expect("tcm_loop");
-        Simulated { disk, name: wait_for(|| name_of_model("Simulated disk")) }
+        add_path(1);
+        Simulated { disk, name: wait_for(|| name_of_model(MODEL)) }
+    }
+
+    /// Adds a second path to the disk.
+    pub(crate) fn add_path(&self) -> SecondPath {
+        let link = add_path(2);
+        let is_other = |name: &String| *name != self.name;
+        SecondPath { link, name: wait_for(|| names_of_model(MODEL).find(is_other)) }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Disk> {
@@ -349,17 +357,46 @@ impl Simulated {
     }
 }
 
+/// A second path to the disk, until it is dropped.
+pub(crate) struct SecondPath {
+    link: PathBuf,
+    /// Its name in /dev.
+    pub(crate) name: String,
+}
+
+impl Drop for SecondPath {
+    fn drop(&mut self) {
+        fs::remove_file(&self.link).expect("tcm_loop");
+    }
+}
+
+/// Connects the disk to an adapter of this number. Returns the link whose removal disconnects it.
+fn add_path(number: u32) -> PathBuf {
+    let target = Path::new(CONFIG).join("target");
+    let group = target.join(format!("loopback/naa.500140500000000{number}/tpgt_1"));
+    let unit = group.join("lun/lun_0");
+    fs::create_dir_all(&unit).expect("tcm_loop");
+    write(&group.join("nexus"), &format!("naa.500140500000001{number}"));
+    let link = unit.join("simulated");
+    std::os::unix::fs::symlink(target.join(CORE), &link).expect("tcm_loop");
+    link
+}
+
 /// Returns the disk of a model.
 pub(crate) fn name_of_model(model: &str) -> Option<String> {
+    names_of_model(model).next()
+}
+
+fn names_of_model(model: &str) -> impl Iterator<Item = String> {
     let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
-    let is_it = |name: &String| {
+    let is_it = move |name: &String| {
         let found = fs::read_to_string(format!("/sys/block/{name}/device/model"));
         found.is_ok_and(|found| found.trim() == model)
             && Path::new("/dev").join(name).exists()
             && fs::read_to_string(format!("/sys/block/{name}/size"))
                 .is_ok_and(|size| size.trim() != "0")
     };
-    disks.filter_map(|disk| disk.file_name().into_string().ok()).find(is_it)
+    disks.filter_map(|disk| disk.file_name().into_string().ok()).filter(is_it)
 }
 
 /// Waits for something that the kernel makes.

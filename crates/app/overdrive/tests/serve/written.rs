@@ -406,3 +406,36 @@ fn exports_that_cannot_be_written_are_refused() {
     serve(remote.uri(), &["--memory", "8M", "--run", "exit 99"])
         .refused(2, &["multi-conn", "--shared=8", "--read-only"]);
 }
+
+/// Arguments: URI. Writes 5 MiB of numbered blocks.
+const WRITE_BLOCKS: &str = r#"
+import nbd, struct, sys
+h = nbd.NBD(); h.connect_uri(sys.argv[1])
+for first in range(0, 5 << 8, 16):
+    h.pwrite(b"".join(struct.pack("<Q", n) * 512 for n in range(first, first + 16)), first * 4096)
+"#;
+
+/// Arguments: URI. Reads these blocks.
+const READ_BLOCKS: &str = r#"
+import nbd, struct, sys
+h = nbd.NBD(); h.connect_uri(sys.argv[1])
+for n in range(5 << 8): assert h.pread(4096, n * 4096) == struct.pack("<Q", n) * 512, n
+"#;
+
+/// More than the next memory has room for: the server, which is slow, gets all of it first.
+#[test]
+fn a_long_writeback_before_an_export_is_served_is_reported() {
+    if !have(&["nbdkit"]) || !have_libnbd() {
+        return;
+    }
+    let remote = Remote::nbdkit(&["--filter=delay", "memory", "16M", "wdelay=3"]);
+    let written = ["--write", "back-now", "--dirty-bytes", "15M", "--dirty-age", "1000s"];
+    let server = Server::start(remote.uri(), &[&["--memory", "16M"], &written[..]].concat());
+    python(WRITE_BLOCKS, &[&server.uri]).well();
+    let home = server.kill();
+    let server = Server::start_in(&home, remote.uri(), &["--memory", "2M"]);
+    server.says("will be served once the writes of the earlier process are on it");
+    server.says("they are on the backing now");
+    python(READ_BLOCKS, &[&server.uri]).well();
+    server.end().well();
+}

@@ -261,5 +261,5 @@ fn end(socket: impl AsFd) {
 
 fn table_memory() -> Result<SharedMemory, Failure> {
     let bytes = TABLE_BYTES.next_multiple_of(PAGE) as u64;
-    memory("overdrive changes", bytes, HugePages::Never, &mut |_, _| ())
+    memory("overdrive changes", bytes, HugePages::Never, &mut |_| ())
 }

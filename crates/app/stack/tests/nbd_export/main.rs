@@ -22,7 +22,7 @@ fn open(socket: &Path) -> Result<Volume, Failure> {
 fn open_with(socket: &Path, flags: OpenFlags) -> Result<Volume, Failure> {
     let plan = Plan { read_only: true, ..Plan::default() };
     let spec = target(&format!("nbd+unix:///disk?socket={}", socket.display()), &plan)?;
-    Volume::open(spec, flags, &mut |_, _| ())
+    Volume::open(spec, flags, &mut |_| ())
 }
 
 /// Reads in turn, from all of the export. The futures are the lane's own, as those of a client.

@@ -5,16 +5,18 @@
 //! The backing models a network volume. Its data is in DIRECTORY/disk; DIRECTORY/name is the name
 //! that the server uses, and may change; DIRECTORY/session is a connection, whose state (its
 //! position) belongs to the open file description. Opening takes a moment. If DIRECTORY/unfenced
-//! exists, its fence fails once.
+//! exists, its fence fails once. If DIRECTORY/slow exists, each write takes longer than a second.
+//! Steps of opening the volume are printed.
 
-use block::{Buf, CacheSpec, Extent, Limits, Request, Size, Spec, Stack, WriteMode};
+use block::{Buf, CacheSpec, DelaySpec, Extent, Limits, Request, Size, Spec, Stack, WriteMode};
 use host::{FileVolume, OpenOptions};
 use lane::Lane;
+use layers::{Delay, DelayShared};
 use ring::{FileBackend, Ring};
 use rustix::fs::SeekFrom;
 use stack::{
-    Attached, Backing, Exit, Failure, Former, Identity, Keep, OpenFlags, OpenNode, Opened, Opening,
-    Unkept, Volume,
+    Attached, Backing, Exit, Failure, Former, Identity, Keep, OpenFlags, OpenNode, OpenStep,
+    Opened, Opening, Unkept, Volume,
 };
 use std::fs::{self, File};
 use std::io::{self, BufRead};
@@ -26,6 +28,8 @@ use std::sync::Arc;
 
 const SECTORS: u32 = 8;
 const OPENING_NS: u64 = 20_000_000;
+/// Time of a write to a slow disk, in microseconds.
+const SLOW_US: u64 = 1_500_000;
 /// The state of a session.
 const LOGGED_IN: u64 = 7;
 
@@ -99,6 +103,11 @@ impl OpenNode for RemoteNode {
 
     fn attach(&self, ring: &Ring) -> Attached {
         let stack = Stack::new(ring.lane(), FileBackend::attach(&self.volume, ring));
+        if !self.directory.join("slow").exists() {
+            return Attached { stack, cache: None };
+        }
+        let shared = DelayShared::new(&DelaySpec { write_us: SLOW_US, ..DelaySpec::default() });
+        let stack = Stack::new(ring.lane(), Delay::attach(shared, ring.lane(), stack));
         Attached { stack, cache: None }
     }
 
@@ -148,7 +157,10 @@ fn open(directory: &Path, mode: &str) -> Result<Volume, Failure> {
         let directory = path.parent()?.to_owned();
         Some(Box::new(Remote { directory, is_renamed_at_will }))
     };
-    Volume::open_over(spec_of(directory, mode), flags, &remote, &mut |_, _| ())
+    Volume::open_over(spec_of(directory, mode), flags, &remote, &mut |step| match step {
+        OpenStep::Memory { .. } => {}
+        step => println!("step {step:?}"),
+    })
 }
 
 /// Returns a write of block `number`, filled with its version.

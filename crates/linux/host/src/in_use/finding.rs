@@ -65,6 +65,13 @@ pub enum Relation {
     Below(PathBuf),
     /// The disk that contains it as a partition.
     Disk(PathBuf),
+    /// The same drive by another of its names, or a partition there that shares bytes with it.
+    SameDrive {
+        /// The other device.
+        path: PathBuf,
+        /// The identifier of the drive.
+        id: String,
+    },
 }
 
 /// One use of a file or device. Displayed as words that follow its name.
@@ -90,6 +97,9 @@ impl fmt::Display for Finding {
             Relation::Partition(name) => write!(f, "has the partition {name}, which {usage}"),
             Relation::Below(path) => write!(f, "lies on {}, which {usage}", path.display()),
             Relation::Disk(path) => write!(f, "is part of {}, which {usage}", path.display()),
+            Relation::SameDrive { path, id } => {
+                write!(f, "is on the same drive as {} ({id}), which {usage}", path.display())
+            }
         }
     }
 }

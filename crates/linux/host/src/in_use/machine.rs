@@ -4,8 +4,10 @@ use super::finding::Usage;
 use super::loops::{self, Loop, Under};
 use super::owner::{Owner, owner_of};
 use crate::backings::devices_on;
+use crate::disks::Roots;
 use crate::identity::Identity;
 use crate::mounts::{Mount, mounts, points_of, unescape};
+use crate::other_names::{OtherName, other_names};
 use crate::sysfs::{self, directory, number};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -30,6 +32,8 @@ pub(super) trait Machine {
     fn disk_of(&self, device: u64) -> Option<(u64, u64, u64)>;
     /// Returns the partitions of a disk.
     fn partitions(&self, device: u64) -> Vec<u64>;
+    /// Returns the other names of the drive that is this whole device.
+    fn other_names(&self, device: u64) -> Vec<OtherName>;
     /// Returns the name of a device in /dev.
     fn node(&self, device: u64) -> PathBuf;
     /// Returns the kernel's own use of a device.
@@ -108,6 +112,10 @@ impl Machine for Live {
 
     fn partitions(&self, device: u64) -> Vec<u64> {
         sysfs::partitions(device)
+    }
+
+    fn other_names(&self, device: u64) -> Vec<OtherName> {
+        other_names(&Roots::default(), device)
     }
 
     fn node(&self, device: u64) -> PathBuf {

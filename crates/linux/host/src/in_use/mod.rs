@@ -8,6 +8,8 @@
 //!             |
 //!   below   a partition's disk, members of a mapped device or array: other loop devices over them
 //!           a loop device's file or device: its locks, its exclusive opener, and all of the above
+//!   beside  other names of a drive (paths without multipath): their exclusive opener, and all that
+//!           is above their partitions, where these share bytes with the examined device
 //! ```
 //!
 //! For a device itself the exclusive open decides, for a file its lock; both cover only one layer.
@@ -29,6 +31,7 @@ mod openers;
 mod owner;
 
 use crate::identity::Identity;
+use crate::other_names::OtherName;
 use loops::{Loop, Under};
 use machine::{Live, Machine};
 use owner::Owner;
@@ -170,11 +173,72 @@ fn findings_below(machine: &impl Machine, device: u64, writes: bool) -> Vec<Find
     findings
 }
 
+/// Returns the uses of another name of a drive, each with the device there that is in use: of the
+/// whole drive, and of partitions that have some of these bytes.
+fn uses_of_name(
+    machine: &impl Machine,
+    disk: u64,
+    range: &Range<u64>,
+    writes: bool,
+) -> Vec<(u64, Usage)> {
+    let has_some = |partition: &u64| {
+        let found = machine.disk_of(*partition);
+        found.is_none_or(|(_, first, bytes)| overlap(&(first..first.saturating_add(bytes)), range))
+    };
+    let partitions: Vec<u64> = machine.partitions(disk).into_iter().filter(has_some).collect();
+    let mut uses = Vec::new();
+    for device in std::iter::once(disk).chain(partitions.iter().copied()) {
+        let known = Identity::Device { number: device };
+        // Positions on the disk and on a partition differ.
+        let bytes = if device == disk { range } else { &WHOLE };
+        let under = Under::Known(known);
+        let loops = loops_over(machine, &under, bytes, None);
+        let loops = loops.map(|found| Usage::Loop(found.name.clone()));
+        let backings = machine.devices_on(known, writes).into_iter().map(Usage::Backing);
+        let all = machine.usage(device).into_iter().chain(loops).chain(backings);
+        uses.extend(all.map(|usage| (device, usage)));
+    }
+    if uses.is_empty() {
+        // The exclusive opening of a disk fails for the sake of each of its partitions, that of a
+        // partition for the sake of the whole disk.
+        let is_whole = *range == WHOLE || partitions.is_empty();
+        let claimable = if is_whole { vec![disk] } else { partitions };
+        let claimed = claimable.into_iter().filter(|device| machine.is_claimed(*device));
+        uses.extend(claimed.map(|device| (device, Usage::Claimed)));
+    }
+    uses
+}
+
+/// Returns the uses of a device, and of the drives below it, by the drives' other names.
+fn findings_beside(machine: &impl Machine, device: u64, writes: bool) -> Vec<Finding> {
+    let below = steps_below(machine, device).into_iter().filter_map(|step| match step.under {
+        Under::Known(Identity::Device { number }) => Some((number, step.range)),
+        _ => None,
+    });
+    let parts: Vec<(u64, Range<u64>)> = std::iter::once((device, WHOLE)).chain(below).collect();
+    let mut findings = Vec::new();
+    for (part, range) in &parts {
+        for OtherName { device: other, id } in machine.other_names(*part) {
+            // Multipath is above several names of a drive.
+            if parts.iter().any(|(known, _)| *known == other) {
+                continue;
+            }
+            let uses = uses_of_name(machine, other, range, writes);
+            findings.extend(uses.into_iter().map(|(device, usage)| {
+                let path = machine.node(device);
+                Finding::of(Relation::SameDrive { path, id: id.clone() }, usage)
+            }));
+        }
+    }
+    findings
+}
+
 fn users_of(machine: &impl Machine, target: Identity, writes: bool) -> Vec<Finding> {
     match target {
         Identity::Device { number } => {
             let mut findings = findings_above(machine, number, writes);
             findings.extend(findings_below(machine, number, writes));
+            findings.extend(findings_beside(machine, number, writes));
             findings
         }
         Identity::File { .. } => {
@@ -195,6 +259,11 @@ pub(crate) fn find(target: Identity, writes: bool) -> Vec<Finding> {
         Identity::Device { .. } => None,
     };
     users_of(&Live::new(answering), target, writes)
+}
+
+/// Finds the users of a device, and of the drives below it, by other names of these drives.
+pub(crate) fn find_beside(device: u64, writes: bool) -> Vec<Finding> {
+    findings_beside(&Live::new(None), device, writes)
 }
 
 /// Finds users above a device or one of its partitions.

@@ -5,7 +5,9 @@
 
 use super::find_above;
 use super::finding::{Finding, Relation, Usage};
+use crate::disks::Roots;
 use crate::mounts::{Mount, mounts, mounts_in, points_of};
+use crate::other_names::{OtherName, other_names};
 use crate::sysfs;
 use std::collections::BTreeSet;
 use std::fs;
@@ -93,10 +95,26 @@ fn open_in(parts: &[Part], except: u32) -> Vec<u32> {
     processes().filter(|process| *process != except).filter(has).collect()
 }
 
-/// Finds the users of a block device, of its partitions, and of its disk if it is a partition.
-/// Empty: this process can see no users. `node` is its name in /dev.
+/// Finds the users of a block device, of its partitions, and of its disk if it is a partition; for
+/// a drive with other names, also the programs that have these open. Empty: this process can see no
+/// users. `node` is its name in /dev.
 pub fn device_users(device: u64, node: &Path) -> Vec<Finding> {
     device_users_except(device, node, std::process::id())
+}
+
+/// Finds the programs, except one, that have a whole device open by another name of its drive.
+fn openers_beside(device: u64, except: u32) -> Vec<Finding> {
+    let mut users = Vec::new();
+    for OtherName { device: other, id } in other_names(&Roots::default(), device) {
+        let Some(Part { node, .. }) = Part::of(other) else { continue };
+        let parts = parts_of(other, &node);
+        let relation = Relation::SameDrive { path: node, id };
+        let elsewhere = mounted_elsewhere(&parts).into_iter();
+        let open = open_in(&parts, except).into_iter();
+        let usages = elsewhere.chain(open.map(|process| Usage::Open(name_of(process))));
+        users.extend(usages.map(|usage| Finding::of(relation.clone(), usage)));
+    }
+    users
 }
 
 /// Finds users as [`device_users`] does, but leaves this process out instead of the calling one.
@@ -113,5 +131,6 @@ pub fn device_users_except(device: u64, node: &Path, except: u32) -> Vec<Finding
         let part = |process| Finding::of(Relation::Disk(disk.node.clone()), open(process));
         users.extend(processes.into_iter().map(part));
     }
+    users.extend(openers_beside(device, except));
     users
 }

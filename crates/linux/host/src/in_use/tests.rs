@@ -12,6 +12,8 @@ struct Described {
     members: Vec<(u64, Vec<u64>)>,
     /// Partition, disk, first byte, length.
     partitions: Vec<(u64, u64, u64, u64)>,
+    /// Pairs of names of one drive.
+    pairs: Vec<(u64, u64)>,
     mounted: Vec<u64>,
     claimed: Vec<u64>,
     locked: Vec<u64>,
@@ -40,6 +42,16 @@ impl Machine for Described {
     fn partitions(&self, device: u64) -> Vec<u64> {
         let own = self.partitions.iter().filter(|(_, disk, ..)| *disk == device);
         own.map(|(partition, ..)| *partition).collect()
+    }
+
+    fn other_names(&self, device: u64) -> Vec<OtherName> {
+        let other = |pair: &(u64, u64)| match *pair {
+            (one, two) if one == device => Some(two),
+            (one, two) if two == device => Some(one),
+            _ => None,
+        };
+        let others = self.pairs.iter().filter_map(other);
+        others.map(|device| OtherName { device, id: "naa.5".to_owned() }).collect()
     }
 
     fn node(&self, device: u64) -> PathBuf {
@@ -201,6 +213,76 @@ fn backings_of_devices_that_wait_are_in_use_below_and_above() {
     assert_eq!(words(&machine, disk(4)), [format!("lies on /dev/d3, which {backing}")]);
     // Not the backing itself: its own device may take it over.
     assert_eq!(words(&machine, disk(2)), [""; 0]);
+}
+
+/// A drive with two names, and two partitions under each.
+fn two_names() -> Described {
+    Described {
+        pairs: vec![(1, 2)],
+        partitions: vec![
+            (11, 1, MIB, MIB),
+            (12, 1, 2 * MIB, MIB),
+            (21, 2, MIB, MIB),
+            (22, 2, 2 * MIB, MIB),
+        ],
+        ..Described::default()
+    }
+}
+
+fn beside(device: u64, usage: &str) -> String {
+    format!("is on the same drive as /dev/d{device} (naa.5), which {usage}")
+}
+
+#[test]
+fn a_drive_is_in_use_if_another_of_its_names_is() {
+    let idle = two_names();
+    let all = [1, 2, 11, 12, 21, 22];
+    assert!(all.iter().all(|device| words(&idle, disk(*device)).is_empty()));
+    let mounted = Described { mounted: vec![22], ..two_names() };
+    let expected = [beside(22, "is mounted at /mnt")];
+    assert_eq!(words(&mounted, disk(1)), expected);
+    assert_eq!(words(&mounted, disk(12)), expected);
+    assert_eq!(words(&mounted, disk(11)), [""; 0], "it shares no byte with that partition");
+    // The kernel refuses to open partitions of a claimed disk exclusively, and the reverse.
+    let claimed = Described { claimed: vec![2, 21, 22], ..two_names() };
+    let in_other = "is open exclusively in another program";
+    assert_eq!(words(&claimed, disk(1)), [beside(2, in_other)]);
+    assert_eq!(words(&claimed, disk(11)), [beside(21, in_other)]);
+    let claimed = Described { claimed: vec![2, 22], ..two_names() };
+    assert_eq!(words(&claimed, disk(1)), [beside(2, in_other)]);
+    assert_eq!(words(&claimed, disk(11)), [""; 0], "another partition is claimed");
+    let waiting = Described { backings: vec![disk(2)], ..two_names() };
+    let backing = "is the backing of /dev/overdrive/db";
+    assert_eq!(words(&waiting, disk(1)), [beside(2, backing)]);
+    let loops = vec![loop_over(10, Under::Known(disk(2)), 2 * MIB..3 * MIB)];
+    let looped = Described { loops, ..two_names() };
+    assert_eq!(words(&looped, disk(12)), [beside(2, "is attached to /dev/loop10")]);
+    assert_eq!(words(&looped, disk(11)), [""; 0], "the loop device shows other bytes");
+}
+
+#[test]
+fn layers_over_a_drive_are_in_use_if_another_of_its_names_is() {
+    let mounted = Described {
+        loops: vec![loop_over(10, Under::Known(disk(11)), WHOLE)],
+        members: vec![(30, vec![12])],
+        mounted: vec![22],
+        ..two_names()
+    };
+    assert_eq!(words(&mounted, disk(30)), [beside(22, "is mounted at /mnt")]);
+    assert_eq!(words(&mounted, disk(10)), [""; 0]);
+}
+
+#[test]
+fn paths_below_multipath_are_no_users_but_another_path_is() {
+    let paths = Described {
+        members: vec![(30, vec![1, 2])],
+        pairs: vec![(1, 2), (1, 3), (2, 3)],
+        claimed: vec![1, 2],
+        ..Described::default()
+    };
+    assert_eq!(words(&paths, disk(30)), [""; 0]);
+    let other = Described { mounted: vec![3], ..paths };
+    assert!(words(&other, disk(30)).contains(&beside(3, "is mounted at /mnt")));
 }
 
 #[test]

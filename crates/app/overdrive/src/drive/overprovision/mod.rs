@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use stack::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use table::{ALIGNMENT, SPARE, Table};
+use table::{ALIGNMENT, Partition, SPARE, Table};
 
 /// Show the space of a drive that no partition uses, or leave more of it unused.
 ///
@@ -114,10 +114,7 @@ fn set(options: &Options, percent: u8) -> Result<ExitCode, Failure> {
         }
         let consequence = format!("{} of it will be left unused", Size(step.bytes));
         target.confirm(options.confirm.as_deref(), &consequence)?;
-        // sfdisk opens the device exclusively itself.
-        drop(target);
-        table::write(&node, &step.lines, step.appends)?;
-        discard_spare(&node)?;
+        make(&target, table.as_ref(), &step)?;
         step.is_done = true;
     }
     let table = table::read(&node, bytes)?;
@@ -172,24 +169,55 @@ fn plan(target: &Target, table: Option<&Table>, percent: u8) -> Result<Step, Fai
     Ok(Step { bytes, lines, appends: true, is_done: false })
 }
 
-/// Discards the unused partition, so that the drive knows that it is.
-fn discard_spare(device: &Path) -> Result<(), Failure> {
-    let target = Target::claim(device)?;
+/// Makes the unused partition and discards it, so that the drive knows that it is. The drive stays
+/// claimed until the end, so nothing else can begin to use it. `before`: the table that the step
+/// was planned for.
+///
+/// # Errors
+/// The table is not the one before, or sfdisk has made another one than planned; nothing is
+/// discarded then.
+fn make(target: &Target, before: Option<&Table>, step: &Step) -> Result<(), Failure> {
+    let (node, bytes) = (&target.node, target.claim.bytes());
+    target.claim.lock_out_udev()?;
+    // A program without a claim may have written a table while the user was asked.
+    if table::read(node, bytes)?.as_ref() != before {
+        let message = format!(
+            "{}: another program has changed its partitions; nothing was changed, try it again",
+            node.display()
+        );
+        return Err(Failure::new(Exit::Busy, message));
+    }
+    table::write(node, &step.lines, step.appends)?;
+    if let Err(error) = target.claim.scan_partitions() {
+        daemon::tell!(
+            "overdrive: {}: the kernel still has its former partitions ({error}); it has the new \
+             ones after 'blockdev --rereadpt {0}' or a restart",
+            node.display()
+        );
+    }
+    let after = table::read(node, bytes)?;
+    let Some(spare) = after.as_ref().and_then(|after| after.spare_added_to(before)) else {
+        let message = format!(
+            "{}: has other partitions than planned after sfdisk; nothing was discarded: compare \
+             them with 'sfdisk --list {0}'",
+            node.display()
+        );
+        return Err(Failure::new(Exit::Integrity, message));
+    };
+    discard_spare(target, spare)
+}
+
+fn discard_spare(target: &Target, spare: &Partition) -> Result<(), Failure> {
+    let node = target.node.display();
     if target.identity.discard_bytes == 0 {
         daemon::tell!(
-            "overdrive: {}: does not support discards; the space counts as unused after an erasure",
-            target.node.display()
+            "overdrive: {node}: does not support discards; the space counts as unused after an \
+             erasure"
         );
         return Ok(());
     }
-    let table = table::read(&target.node, target.claim.bytes())?;
-    for spare in table.iter().flat_map(Table::spare) {
-        discard(target.claim.file(), spare.first_byte, spare.bytes).map_err(|error| {
-            let message = format!("{}: cannot be discarded ({error})", target.node.display());
-            Failure::new(Exit::Io, message)
-        })?;
-    }
-    Ok(())
+    discard(target.claim.file(), spare.first_byte, spare.bytes)
+        .map_err(|error| Failure::new(Exit::Io, format!("{node}: cannot be discarded ({error})")))
 }
 
 fn print(

@@ -40,6 +40,25 @@ impl Table {
         self.end_byte.saturating_sub(end.next_multiple_of(ALIGNMENT))
     }
 
+    /// Returns the unused partition, if it is the only difference from an earlier table and is
+    /// behind all other partitions. Without an earlier table, another new partition is before it.
+    pub(super) fn spare_added_to(&self, before: Option<&Table>) -> Option<&Partition> {
+        // The number of the new partition may be one between those of others.
+        let (spares, others): (Vec<&Partition>, Vec<&Partition>) =
+            self.partitions.iter().partition(|partition| partition.name == SPARE);
+        let &[spare] = &spares[..] else { return None };
+        let is_planned = match before {
+            Some(before) => {
+                self.label == before.label && others.iter().copied().eq(&before.partitions)
+            }
+            None => self.label == "gpt" && others.len() == 1,
+        };
+        let end_byte = |partition: &Partition| partition.first_byte.saturating_add(partition.bytes);
+        let is_behind = others.iter().all(|other| end_byte(other) <= spare.first_byte);
+        let is_within = end_byte(spare) <= self.end_byte;
+        (is_planned && is_behind && is_within).then_some(spare)
+    }
+
     /// Returns the partitions that are left unused by this program.
     pub(super) fn spare(&self) -> impl Iterator<Item = &Partition> {
         self.partitions.iter().filter(|partition| partition.name == SPARE)
@@ -59,6 +78,8 @@ fn sfdisk(device: &Path, arguments: &[&str], input: &str) -> Result<(bool, Strin
     };
     let mut command = Command::new(program);
     command.args(arguments).arg(device).env("LC_ALL", "C");
+    // This process has the lock while the table is changed. An operator may have set the variable.
+    command.env("LOCK_BLOCK_DEVICE", "0");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     if let Some(mut stdin) = child.stdin.take() {
@@ -123,14 +144,16 @@ fn table(value: &Value, device_bytes: u64) -> Option<Table> {
     })
 }
 
-/// Writes lines of sfdisk to a device. `appends`: to the table that is there. sfdisk itself refuses
-/// a device that is in use.
+/// Writes lines of sfdisk to a device that this process has claimed. `appends`: to the table that
+/// is there. The kernel does not read the new table. sfdisk does not check whether the device is in
+/// use: the claim excludes that, and sfdisk would find the claim.
 ///
 /// # Errors
 /// sfdisk refuses.
 pub(super) fn write(device: &Path, lines: &str, appends: bool) -> Result<(), Failure> {
-    let arguments: &[&str] = if appends { &["--quiet", "--append"] } else { &["--quiet"] };
-    match sfdisk(device, arguments, lines)? {
+    let mut arguments = vec!["--quiet", "--no-reread", "--no-tell-kernel"];
+    arguments.extend(appends.then_some("--append"));
+    match sfdisk(device, &arguments, lines)? {
         (true, _) => Ok(()),
         (false, why) => {
             let message = format!("{}: sfdisk refuses: {why}", device.display());
@@ -161,6 +184,54 @@ mod tests {
             { "start": u64::MAX, "size": 1 } ] } });
         assert_eq!(table(&senseless, 1 << 20), None);
         assert_eq!(table(&json!({}), 1 << 20), None);
+    }
+
+    #[test]
+    fn a_table_with_another_difference_than_the_unused_partition_is_noticed() {
+        let partition = |number: u64, name: &str| Partition {
+            number,
+            first_byte: number * ALIGNMENT,
+            bytes: ALIGNMENT,
+            name: name.to_owned(),
+        };
+        let table = |partitions: &[Partition]| Table {
+            label: "gpt".to_owned(),
+            partitions: partitions.to_vec(),
+            end_byte: 8 * ALIGNMENT,
+        };
+        let (data, spare) = (partition(1, "data"), partition(2, SPARE));
+        let before = table(std::slice::from_ref(&data));
+        let after = table(&[data.clone(), spare.clone()]);
+        assert_eq!(after.spare_added_to(Some(&before)), Some(&spare));
+        assert_eq!(after.spare_added_to(None), Some(&spare));
+        // sfdisk uses a number between those of others.
+        let more = partition(3, "more");
+        let gap = table(&[data.clone(), more.clone()]);
+        let behind = Partition { number: 2, ..partition(4, SPARE) };
+        let filled = table(&[data.clone(), behind.clone(), more]);
+        assert_eq!(filled.spare_added_to(Some(&gap)), Some(&behind));
+        let renamed = Partition { name: "other".to_owned(), ..data.clone() };
+        let longer = Partition { bytes: 2 * ALIGNMENT, ..data.clone() };
+        let too_long = Partition { bytes: 7 * ALIGNMENT, ..spare.clone() };
+        for partitions in [
+            &[renamed, spare.clone()][..],
+            &[longer, spare.clone()],
+            &[data.clone(), too_long],
+            &[data.clone(), partition(2, "other")],
+            std::slice::from_ref(&spare),
+            &[data.clone(), partition(2, "more"), partition(3, SPARE)],
+            &[data.clone(), spare.clone(), partition(3, SPARE)],
+            &[],
+        ] {
+            assert_eq!(table(partitions).spare_added_to(Some(&before)), None, "{partitions:?}");
+        }
+        let other = Table { label: "dos".to_owned(), ..after };
+        assert_eq!(other.spare_added_to(Some(&before)), None);
+        assert_eq!(other.spare_added_to(None), None);
+        // The new partition is not behind the others.
+        let far = table(&[partition(5, "data")]);
+        let between = table(&[partition(5, "data"), spare]);
+        assert_eq!(between.spare_added_to(Some(&far)), None);
     }
 
     #[test]
