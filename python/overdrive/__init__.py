@@ -14,7 +14,7 @@ are subclasses of :class:`overdrive.Error`. docs/PYTHON.md has more.
 
 from __future__ import annotations
 
-from . import errors
+from . import errors, plot
 from ._bench import BenchResult, bench, drives, suites
 from ._native import VERSION as __version__
 from ._replay import replay
@@ -55,6 +55,7 @@ __all__ = [
     "formats",
     "head",
     "open_trace",
+    "plot",
     "policies",
     "read_result",
     "replay",

@@ -66,8 +66,7 @@ def replay(
         DeviceError: The drive failed.
         KeyboardInterrupt: Ctrl-C.
     """
-    if depth is not None and not 1 <= depth <= 2048:
-        raise UsageError(f"depth {depth}: write a number from 1 to 2048")
+    check_depth(depth)
     if speed is not None and not 1e-6 <= speed <= 1e6:
         raise UsageError(f"speed {speed}: write a number from 0.000001 to 1000000")
     if idle_max is not None and not 0 <= idle_max < 1e12:
@@ -94,3 +93,9 @@ def replay(
     )
     result: dict[str, Any] = json.loads(text)
     return result
+
+
+def check_depth(depth: int | None) -> None:
+    """Refuses numbers of requests in flight that no replay has."""
+    if depth is not None and not 1 <= depth <= 2048:
+        raise UsageError(f"depth {depth}: write a number from 1 to 2048")

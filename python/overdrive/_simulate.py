@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from . import _native, _tables
 from ._parameters import Path, Size, names, size_texts
-from ._replay import replay
+from ._replay import check_depth, replay
 from .errors import UsageError
 
 __all__ = ["policies", "simulate"]
@@ -62,7 +63,8 @@ def simulate(
         compress: Also simulate each cache with compression: the mean ratio of the blocks, from 1
             to 512, or ``"auto-of:FILE"`` for the ratios of the blocks of a file or device.
         drive: Also replay the trace on this modelled drive behind each cache, as :func:`replay`
-            does, in virtual time: for policies that a cache can be served with.
+            does, in virtual time: for policies that a cache can be served with. The drive is
+            filled before, which takes some seconds for each cache.
         drive_depth: Number of requests in flight, instead of the recorded times.
         drive_map: The mapping of :func:`replay` for a trace that does not fit on the drive.
         map: Also simulate each cache with this map of the files.
@@ -87,6 +89,10 @@ def simulate(
         MalformedError: The file is not a trace, or is damaged; the message has the line or byte.
         KeyboardInterrupt: Ctrl-C.
     """
+    if drive is not None:
+        _check_drive(drive, drive_depth, drive_map)
+    elif drive_depth is not None or drive_map is not None:
+        raise UsageError("drive_depth and drive_map are of a replay: give a drive, or omit them")
     result = simulate_json(
         trace,
         memory=memory,
@@ -104,24 +110,48 @@ def simulate(
         return _tables.runs(result)
     served = _native.served_policies()
     for run in result["runs"]:
-        if run["policy"] not in served:
-            continue
-        replayed = replay(
-            trace,
-            drive,
-            cache=run["memory_bytes"],
-            policy=run["policy"],
-            format=format,
-            devices=devices,
-            depth=drive_depth,
-            map=drive_map,
-        )
-        latencies = replayed["all"]
-        run["drive"] = drive
-        run["elapsed_ns"] = replayed["elapsed_ns"]
-        for field in ("mean_ns", "p50_ns", "p99_ns", "p99_99_ns", "max_ns"):
-            run[field] = latencies[field]
+        if run["policy"] in served:
+            _add_replay(
+                run,
+                trace,
+                drive,
+                format=format,
+                devices=devices,
+                depth=drive_depth,
+                map=drive_map,
+            )
     return _tables.runs(result, _tables.REPLAYED)
+
+
+def _add_replay(run: dict[str, Any], trace: Path, drive: str, **parameters: Any) -> None:
+    """Adds the columns of a replay behind the cache of this run."""
+    try:
+        replayed = replay(
+            trace, drive, cache=run["memory_bytes"], policy=run["policy"], **parameters
+        )
+    except UsageError as error:
+        message = re.sub(r"^cache [^:]*(?=: )", f"memory {run['memory']}", str(error))
+        raise UsageError(_of_drive(message)) from None
+    run["drive"] = drive
+    run["elapsed_ns"] = replayed["elapsed_ns"]
+    for field in ("mean_ns", "p50_ns", "p99_ns", "p99_99_ns", "max_ns"):
+        run[field] = replayed["all"][field]
+
+
+def _check_drive(drive: str, depth: int | None, map: str | None) -> None:
+    """Refuses parameters that no replay could begin with, before a long simulation."""
+    _native.check_replay(drive, "filled")
+    if map not in (None, "wrap", "scale", "clip"):
+        raise UsageError(f"drive_map {map!r}: write 'wrap', 'scale' or 'clip'")
+    try:
+        check_depth(depth)
+    except UsageError as error:
+        raise UsageError(_of_drive(str(error))) from None
+
+
+def _of_drive(message: str) -> str:
+    """Returns a message of a replay with the parameters of a simulation."""
+    return re.sub(r"^(depth|map)(?= )|(?<=')(depth|map)(?=')", r"drive_\g<0>", message)
 
 
 def simulate_json(

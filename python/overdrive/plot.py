@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,7 +32,8 @@ def _axes(ax: Axes | None) -> Any:
     try:
         from matplotlib import pyplot
     except ImportError:
-        raise Error("plots need matplotlib; install overdrive[plot]") from None
+        what = f"run {sys.executable} -m pip install matplotlib"
+        raise Error(f"plots require matplotlib; {what}") from None
     return pyplot.subplots()[1]
 
 

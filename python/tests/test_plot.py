@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +11,14 @@ import pytest
 
 import overdrive
 from overdrive import plot
+
+
+def test_plots_are_a_part_of_the_package_which_does_not_need_matplotlib() -> None:
+    script = (
+        "import sys, overdrive; overdrive.plot.miss_ratio_curve; print('matplotlib' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")
 
 
 def test_a_curve_has_a_line_for_each_policy(trace: str) -> None:

@@ -65,7 +65,7 @@ def test_wrong_parameters_are_named(short: str, tmp_path: Path) -> None:
         (short, {"depth": 1, "dependent": True}, "depth and dependent exclude each other"),
         (short, {"depth": 1, "speed": 2.0}, "depth and dependent are without times"),
         (short, {"cache": "1K"}, "cache 1 KiB: a cache needs at least 1 MiB"),
-        (timeless, {}, f"{timeless}: has no times"),
+        (timeless, {}, f"{timeless}: has no times; use 'depth'"),
         (far, {"depth": 1}, f"{far}: needs 1024.0 TiB, but model:{DRIVE} has only"),
     ]:
         with pytest.raises(overdrive.UsageError) as error:

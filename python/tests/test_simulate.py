@@ -19,6 +19,8 @@ from conftest import Program, Requests
 
 import overdrive
 
+DRIVE = "samsung-840-evo-250"
+
 
 def rows_of(result: Any) -> list[dict[str, Any]]:
     """Returns the runs of the program's object with the columns of the table."""
@@ -78,12 +80,37 @@ def test_wrong_parameters_are_named(trace: str) -> None:
         ({"memory": "1M", "threads": 0}, "threads 0: write a number"),
         ({"memory": "1M", "sample": 2}, "sample 2: it is not a share"),
         ({"memory": "1M", "compress": 0.5}, "compress 0.5: it is not a ratio"),
-        ({"memory": "1M", "devices": ["sdz"]}, "device sdz: "),
+        ({"memory": "1M", "devices": ["sdz"]}, "devices sdz: "),
+        ({"memory": "1M", "drive": "absent"}, "drive model:absent: "),
+        ({"memory": "1M", "drive": DRIVE, "drive_depth": 0}, "drive_depth 0: write a number"),
+        ({"memory": "1M", "drive": DRIVE, "drive_map": "wrapp"}, "drive_map 'wrapp': write"),
+        ({"memory": "1M", "drive_map": "wrap"}, "drive_depth and drive_map are of a replay"),
     ]:
         with pytest.raises(overdrive.UsageError) as error:
             overdrive.simulate(trace, **parameters)  # type: ignore[arg-type]
         assert str(error.value).startswith(says), f"{parameters}: {error.value}"
         assert isinstance(error.value, ValueError) and isinstance(error.value, overdrive.Error)
+
+
+def test_parameters_of_a_drive_are_checked_before_the_simulation(tmp_path: Path) -> None:
+    absent = tmp_path / "absent"
+    with pytest.raises(overdrive.NotFoundError):
+        overdrive.simulate(absent, memory="1M", drive=DRIVE)
+    for parameters in ({"drive": "none"}, {"drive": DRIVE, "drive_depth": 4096}):
+        with pytest.raises(overdrive.UsageError, match="^drive"):
+            overdrive.simulate(absent, memory="1M", **parameters)
+
+
+def test_a_replay_that_is_refused_names_the_parameters_of_the_simulation(tmp_path: Path) -> None:
+    timeless = tmp_path / "timeless.csv"
+    timeless.write_text("R,0,4096\nR,4096,4096\n")
+    for memory, depth, says in [
+        ("1M", None, f"{timeless}: has no times; use 'drive_depth'"),
+        ("100%", 1, "memory 100%: a cache needs at least 1 MiB"),
+    ]:
+        with pytest.raises(overdrive.UsageError) as error:
+            overdrive.simulate(timeless, memory=memory, drive=DRIVE, drive_depth=depth)
+        assert str(error.value) == says
 
 
 def test_files_that_cannot_be_read_are_named(trace: str, tmp_path: Path) -> None:
@@ -158,6 +185,43 @@ def test_other_threads_run_meanwhile(endless: Path) -> None:
     thread.join()
     assert elapsed > 0.05, "the simulation is too short for this test"
     assert counted >= elapsed / 0.005 / 20, f"{counted} ticks in {elapsed} s"
+
+
+def threads_of(call: Callable[[], Any]) -> int:
+    """Returns the number of threads that a call has beside those from before."""
+
+    def count() -> int:
+        return len(os.listdir("/proc/self/task"))
+
+    done = threading.Event()
+    counts: list[int] = []
+
+    def look() -> None:
+        while not done.wait(0.001):
+            counts.append(count())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    before = count()
+    try:
+        call()
+    finally:
+        done.set()
+        thread.join()
+    return max(counts) - before
+
+
+def test_the_number_of_threads_is_a_limit(endless: Path, tmp_path: Path) -> None:
+    short = tmp_path / "short.csv"
+    short.write_text("".join(endless.read_text().splitlines(keepends=True)[:20]))
+    # Arrow has threads of its own, which it starts at first use.
+    overdrive.open_trace(short).to_arrow()
+
+    def simulate(threads: int) -> None:
+        overdrive.simulate(short, memory="1M", policies=["lru", "sieve", "fifo"], threads=threads)
+
+    assert threads_of(lambda: simulate(1)) == 0
+    assert threads_of(lambda: simulate(2)) == 2
 
 
 SCRIPT = """

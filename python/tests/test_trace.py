@@ -54,7 +54,7 @@ def test_the_properties_are_those_of_the_program(program: Program, trace: str) -
     only = opened.info(devices="sdb")
     assert only == program("trace", "info", trace, "--json", "--device", "sdb")
     assert only["requests"] < opened.info()["requests"]
-    with pytest.raises(overdrive.UsageError, match="device sdz: .*has no such device"):
+    with pytest.raises(overdrive.UsageError, match="^devices sdz: .*has no such device"):
         opened.info(devices=["sdz"])
 
 

@@ -12,7 +12,8 @@ from types import FrameType
 from .errors import ManifestError, SweepError
 from .manifest import load
 from .progress import Progress, duration
-from .run import CSV, RESULTS, Summary, Sweep
+from .run import Summary, Sweep
+from .storage import CSV, RESULTS
 from .table import json_lines
 
 OK, NEGATIVE, USAGE = 0, 1, 2
@@ -75,7 +76,9 @@ def _print(summary: Summary) -> None:
     place = os.path.join(summary.output, RESULTS)
     print(f"jobs       {summary.ran} run, {summary.resumed} from before, {summary.jobs} in all")
     print(f"time       {duration(summary.elapsed_seconds)}, {summary.workers} workers")
-    print(f"results    {summary.rows} rows in {place} and {CSV}")
+    # Without any, the files of an earlier run stay as they are.
+    if summary.rows:
+        print(f"results    {summary.rows} rows in {place} and {CSV}")
 
 
 def _end(summary: Summary, progress: Progress) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ SCHEMES = {"dask://": "tcp://", "dask+tls://": "tls://"}
 _CONNECT_SECONDS = 15
 #: Beginning of the names of tasks.
 _KEY = "overdrive-sweep-"
+#: Beginning of the variables that set Dask's certificates.
+_TLS = "DASK_DISTRIBUTED__COMM__TLS__"
 
 
 def scheduler_address(on: str) -> str:
@@ -39,12 +42,17 @@ class Cluster:
         try:
             from distributed import Client
         except ImportError:
-            raise SweepError("--on: requires Dask; run pip install distributed") from None
+            what = f"run {sys.executable} -m pip install distributed"
+            raise SweepError(f"--on: requires Dask; {what}") from None
+        _check_encryption(on, address)
         try:
             self.client: Any = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001: Dask has errors of all kinds
             what = "start one by `dask scheduler`, or mend the address"
-            raise SweepError(f"--on {on}: no scheduler answers ({error}); {what}") from None
+            if address.startswith("tls://"):
+                what += ", or the certificates in Dask's configuration"
+            reason = reason_of(error)
+            raise SweepError(f"--on {on}: no scheduler answers ({reason}); {what}") from None
         try:
             self.workers = self._check_workers(version)
             self.resources = self._resources(job_bytes)
@@ -60,7 +68,7 @@ class Cluster:
         """Returns the number of workers, all of which have this version of the package."""
         found: dict[str, Any] = self.client.run(_version_probe(), on_error="return")
         if not found:
-            what = f"start some by `dask worker {self.on.partition('://')[2]}`"
+            what = f"start some by `dask worker {scheduler_address(self.on)}`"
             raise SweepError(f"--on {self.on}: the cluster has no workers; {what}")
         for worker, its in sorted(found.items()):
             if its != version:
@@ -140,6 +148,32 @@ class Cluster:
         self._check(future)
         error = value[1] if isinstance(value, tuple) else value
         return failed(job, JobError(f"{TRACE}: {reason_of(error)}", lasting=False))
+
+
+def _check_encryption(on: str, address: str) -> None:
+    """Checks the settings of TLS. A client that Dask refuses for them would take half a minute to
+    end.
+
+    Raises:
+        SweepError: Dask's configuration has no usable certificates, or requires them.
+    """
+    from distributed.security import Security
+
+    security: Any = Security()
+    if not address.startswith("tls://"):
+        if security.require_encryption:
+            what = f"write {on.replace('dask:', 'dask+tls:')}"
+            raise SweepError(f"--on {on}: Dask's configuration requires encryption; {what}")
+        return
+    variables = ", ".join(f"{_TLS}{name}" for name in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY"))
+    what = f"mend it, or set {variables}"
+    try:
+        has_certificates = security.get_connection_args("client").get("ssl_context") is not None
+    except OSError as error:
+        reason = f"certificates of Dask's configuration cannot be read: {reason_of(error)}"
+        raise SweepError(f"--on {on}: {reason}; {what}") from None
+    if not has_certificates:
+        raise SweepError(f"--on {on}: Dask's configuration has no certificates; {what}")
 
 
 def _version_probe() -> Callable[[], str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,11 +95,7 @@ class _Checker:
         return ManifestError(f"{self.path}: {key}: {what}")
 
     def manifest(self, table: dict[str, Any]) -> Manifest:
-        self.known(
-            table,
-            "",
-            "traces output policies sizes compression drives replay count memory workers",
-        )
+        self.known(table, "", _KEYS)
         drives = self.texts(table, "drives", self.drive, [NO_DRIVE])
         compression = self.texts(table, "compression", self.ratio, [NO_COMPRESSION])
         replay = self.replay(table)
@@ -119,12 +115,15 @@ class _Checker:
             workers=self.workers(table),
         )
 
-    def known(self, table: dict[str, Any], prefix: str, names: str) -> None:
-        """Refuses keys that have no meaning."""
-        known = names.split()
+    def known(self, table: dict[str, Any], prefix: str, known: Sequence[str]) -> None:
+        """Refuses keys that have no meaning. TOML adds keys to the table that began last."""
         for key in table:
-            if key not in known:
-                raise self.error(prefix + key, f"there is no such key; {_near(key, known)}")
+            if key in known:
+                continue
+            what = f"there is no such key; {_near(key, known)}"
+            if prefix and key in _KEYS:
+                what = "is in a table; write it above the first line in brackets"
+            raise self.error(prefix + key, what)
 
     def text(self, table: dict[str, Any], key: str, prefix: str, what: str) -> str:
         value = table.get(key)
@@ -222,7 +221,7 @@ class _Checker:
         keys = table.get("replay", {})
         if not isinstance(keys, dict):
             raise self.error("replay", "is no table; write [replay] with depth, map or state")
-        self.known(keys, "replay.", "depth map state")
+        self.known(keys, "replay.", ("depth", "map", "state"))
         depth, mapping, state = keys.get("depth"), keys.get("map"), keys.get("state", "filled")
         if depth is not None and (type(depth) is not int or not 1 <= depth <= DEPTH_MAX):
             raise self.error("replay.depth", f"{depth!r} is no depth; write 1 to {DEPTH_MAX}")
@@ -253,7 +252,7 @@ class _Checker:
     def source(self, prefix: str, entry: Any) -> Source:
         if not isinstance(entry, dict):
             raise self.error(prefix[:-1], "is no table; write [[traces]] with path = ...")
-        self.known(entry, prefix, "path format class")
+        self.known(entry, prefix, ("path", "format", "class"))
         paths = entry.get("path")
         paths = [paths] if isinstance(paths, str) else paths
         if not isinstance(paths, list) or not paths or not all(_is_path(one) for one in paths):
@@ -268,6 +267,20 @@ class _Checker:
             raise self.error(prefix + "class", "is no text; write a name such as \"database\"")
         return Source(tuple(paths), form, workload)
 
+
+#: Keys of the file itself.
+_KEYS = (
+    "traces",
+    "output",
+    "policies",
+    "sizes",
+    "compression",
+    "drives",
+    "replay",
+    "count",
+    "memory",
+    "workers",
+)
 
 _EXAMPLES = {
     "policies": '["default", "lru", "opt"]',

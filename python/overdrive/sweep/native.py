@@ -68,8 +68,8 @@ def _errors_of_jobs() -> Iterator[None]:
 
 
 def _with_keys(error: Exception) -> str:
-    """Returns a message with the keys of the manifest instead of options."""
-    return re.sub(r"--(depth|map)\b", r"replay.\1", str(error)).replace("--format", "format")
+    """Returns a message with the keys of the manifest instead of parameters."""
+    return re.sub(r"'(depth|map|state)'", r"replay.\1", str(error))
 
 
 def _notes(found: dict[str, Any]) -> str | None:

@@ -32,8 +32,8 @@ class Progress:
         self.ended = threading.Event()
         self.ticker: threading.Thread | None = None
 
-    def start(self, stage: str, total: int, of: int) -> None:
-        """Begins a stage with this weight and number of steps."""
+    def start(self, stage: str, total: int = 0, of: int = 0) -> None:
+        """Begins a stage with this weight and number of steps. Without steps, it is a wait."""
         with self.lock:
             self.stage, self.total, self.of = stage, max(total, 1), of
             self.done = self.count = 0
@@ -96,6 +96,8 @@ class Progress:
 
     def _show_sometimes(self, pause: float) -> None:
         """Shows the state if the last time was long enough before."""
+        if self.is_json:
+            return
         now = time.monotonic()
         if now - self.shown >= (pause if self.is_terminal else _FILE_SECONDS):
             self.shown = now
@@ -112,6 +114,8 @@ class Progress:
         left = self.seconds_left(now)
         rest = f", {duration(left)} left" if left is not None else ""
         text = f"{self.stage}: {self.count} of {self.of}, {self.share:.0%}{rest}"
+        if not self.of:
+            text = f"{self.stage}, {duration(now - self.begin)}"
         if not self.is_terminal:
             print(text, file=self.out, flush=True)
             return

@@ -17,13 +17,10 @@ from .errors import TRACE, JobError, SweepError
 from .jobs import Job, Result, batches, failed, plan, weight
 from .manifest import Manifest
 from .progress import Progress
-from .storage import Store, is_url, open_store
+from .storage import CSV, PARTS, RESULTS, Store, is_url, open_store
 from .traces import Trace, find, identify
 
 SCHEMA = "overdrive.sweep/1"
-PARTS = "parts"
-RESULTS = "results.parquet"
-CSV = "results.csv"
 #: Threads that read and write files of results; object stores answer slowly.
 _THREADS = 16
 
@@ -95,7 +92,12 @@ class Sweep:
         self.manifest = manifest
         self.progress = progress or Progress()
         self.store: Store = open_store(manifest.output, manifest.folder)
-        self.traces = find(manifest)
+        # Buckets, and folders with very many files, take their time.
+        self.progress.start("listing traces")
+        try:
+            self.traces = find(manifest)
+        finally:
+            self.progress.end()
 
     def run(
         self, on: str | None = None, workers: int | None = None
@@ -106,12 +108,11 @@ class Sweep:
 
         Raises:
             SweepError: the cluster is not usable, or results cannot be written.
+            KeyboardInterrupt: Ctrl-C before the first job.
         """
         begin = time.monotonic()
         count = local.worker_count(workers or self.manifest.workers, self.manifest.memory_bytes)
-        cluster = None
-        if on is not None:
-            cluster = Cluster(on, native.version(), self.manifest.memory_bytes)
+        cluster = self._connect(on) if on is not None else None
         summary = Summary(
             manifest=self.manifest.path,
             output=self.store.name_of("").rstrip("/"),
@@ -129,6 +130,14 @@ class Sweep:
         summary.elapsed_seconds = time.monotonic() - begin
         return summary, found
 
+    def _connect(self, on: str) -> Cluster:
+        self.progress.start(f"waiting for the scheduler {on}")
+        try:
+            return Cluster(on, native.version(), self.manifest.memory_bytes)
+        except BaseException:
+            self.progress.end()
+            raise
+
     def _run(self, summary: Summary, cluster: Cluster | None, workers: int) -> pa.Table:
         planned: list[tuple[Trace, Job]] = []
         parts: dict[str, pa.Table] = {}
@@ -144,6 +153,8 @@ class Sweep:
             self._compute(planned, parts, summary, cluster, workers)
             summary.complete = True
         except KeyboardInterrupt:
+            if not planned:
+                raise
             summary.stopped = "interrupted"
         except SweepError as error:
             if not parts:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
+import sys
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
 from .errors import SweepError
+
+#: Files of an output: all rows, the folder with the rows of each job, and the digests of traces.
+RESULTS, CSV, PARTS, DIGESTS = "results.parquet", "results.csv", "parts", "traces.json"
 
 
 def is_url(path: str) -> bool:
@@ -27,7 +31,8 @@ def file_system(url: str) -> tuple[Any, str]:
     try:
         import fsspec.core
     except ImportError:
-        raise SweepError(f"{url}: URLs require fsspec; run pip install fsspec") from None
+        what = f"run {sys.executable} -m pip install fsspec"
+        raise SweepError(f"{url}: URLs require fsspec; {what}") from None
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:

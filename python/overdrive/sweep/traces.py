@@ -18,10 +18,8 @@ from typing import Any
 from .errors import TRACE, JobError, SweepError
 from .manifest import Manifest
 from .progress import Progress
-from .storage import Store, file_system, is_url, reason_of
+from .storage import CSV, DIGESTS, PARTS, RESULTS, Store, file_system, is_url, reason_of
 
-#: File of the digests that are known, in the folder of the results.
-DIGESTS = "traces.json"
 _CHUNK = 1 << 20
 #: A file that was changed this short time before it was read may change again without another time.
 _RECENT_NS = 2_000_000_000
@@ -47,21 +45,40 @@ class Trace:
 def find(manifest: Manifest) -> list[Trace]:
     """Returns the traces of a manifest in the order of their entries, and by name within a glob.
 
-    A file that several entries match belongs to the first of them.
+    A file that several entries match belongs to the first of them. A glob does not match the
+    results of the sweep, which may be in a folder of traces.
 
     Raises:
         ManifestError: a path does not exist, or a glob matches nothing.
     """
     found: dict[str, Trace] = {}
+    output = _output(manifest)
     for at, source in enumerate(manifest.sources):
         for pattern in source.paths:
             matches = _remote(pattern) if is_url(pattern) else _local(pattern, manifest.folder)
+            if glob.has_magic(pattern):
+                matches = [one for one in matches if not _is_result(one[1], output)]
             if not matches:
                 what = f"'{pattern}' matches no file; mend the path, which is relative to the manifest"
                 raise manifest.error(f"traces[{at}].path", what)
             for name, path, size in matches:
                 found.setdefault(path, Trace(name, path, source.format, source.workload, size))
     return list(found.values())
+
+
+def _output(manifest: Manifest) -> str:
+    """Returns the absolute path or the URL of the results."""
+    if is_url(manifest.output):
+        return manifest.output.rstrip("/")
+    return os.path.normpath(os.path.join(manifest.folder, manifest.output))
+
+
+def _is_result(path: str, output: str) -> bool:
+    """Whether a path or URL is of a file that sweeps write into this output."""
+    below = path.removeprefix(output + "/")
+    return below != path and (
+        below in (RESULTS, CSV, DIGESTS) or below.startswith(PARTS + "/")
+    )
 
 
 def _local(pattern: str, folder: str) -> list[tuple[str, str, int]]:
@@ -74,8 +91,10 @@ def _local(pattern: str, folder: str) -> list[tuple[str, str, int]]:
 
 
 def _name(path: str, folder: str) -> str:
+    """Returns the path as the results have it: text, which the bytes of a path may not be."""
     below = os.path.relpath(path, folder)
-    return path if below.startswith("..") else below
+    name = path if below.startswith("..") else below
+    return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def _remote(pattern: str) -> list[tuple[str, str, int]]:
@@ -104,6 +123,9 @@ def identify(
 ) -> list[Trace]:
     """Returns the traces with their identities. Digests of unchanged local files are kept."""
     known = _known(store)
+    if not known:
+        # An output that cannot be written is found before hours of reading.
+        store.write(DIGESTS, b"{}")
     stop = threading.Event()
 
     def one(trace: Trace) -> tuple[Trace, _Digest | None]:
@@ -123,10 +145,9 @@ def identify(
                 progress.step("reading traces", trace.bytes)
         finally:
             stop.set()
-            # Digests of many large files are worth keeping after Ctrl-C. Without any, this shows
-            # early that the output can be written.
+            # Digests of many large files are worth keeping after Ctrl-C.
             whole = len(done) == len(traces)
-            if digests != known or not digests:
+            if digests != known:
                 merged = digests if whole else {**known, **digests}
                 text = json.dumps(merged, indent=0, sort_keys=True)
                 store.write(DIGESTS, text.encode())

@@ -164,20 +164,26 @@ def free_port() -> int:
 class Dask:
     """A scheduler and workers: processes with working directories of their own."""
 
-    def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, home: Path, environment: Mapping[str, str], security: Any = None) -> None:
         self.home = home
         self.environment = environment
         self.port = free_port()
+        self.scheme = "tcp" if security is None else "tls"
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.start("scheduler", "--host", "127.0.0.1", "--port", str(self.port))
+        address = ("--host", "127.0.0.1", "--port", str(self.port), "--protocol", self.scheme)
+        self.start("scheduler", *address)
         until(self._answers)
         from distributed import Client
 
-        self.client: Any = Client(f"tcp://127.0.0.1:{self.port}", set_as_default=False)
+        self.client: Any = Client(self.address, security=security, set_as_default=False)
+
+    @property
+    def address(self) -> str:
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     @property
     def url(self) -> str:
-        return f"dask://127.0.0.1:{self.port}"
+        return self.address.replace("tcp:", "dask:").replace("tls:", "dask+tls:")
 
     def _answers(self) -> bool:
         with socket.socket() as one:
@@ -205,9 +211,8 @@ class Dask:
 
     def worker(self, *words: str, path: Sequence[Path] = ()) -> subprocess.Popen[bytes]:
         """Starts a worker with one thread."""
-        address = f"tcp://127.0.0.1:{self.port}"
         fixed = ("--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
-        return self.start("worker", address, *fixed, *words, path=path)
+        return self.start("worker", self.address, *fixed, *words, path=path)
 
     def count(self) -> int:
         """Returns the number of workers that the scheduler knows."""
@@ -226,9 +231,10 @@ class Dask:
 
 
 @contextlib.contextmanager
-def dask(home: Path, **environment: str) -> Iterator[Dask]:
-    """Gives a cluster without workers, whose processes have these variables."""
-    cluster = Dask(home, environment)
+def dask(home: Path, security: Any = None, **environment: str) -> Iterator[Dask]:
+    """Gives a cluster without workers, whose processes have these variables. With the security of
+    Dask, its connections are encrypted."""
+    cluster = Dask(home, environment, security)
     try:
         yield cluster
     finally:

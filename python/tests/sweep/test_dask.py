@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,3 +146,76 @@ def test_the_loss_of_the_scheduler_ends_the_sweep_with_the_results_so_far(
     assert 0 < len(rows(home / "lost")) < len(rows(home / "local"))
     assert sweep(path, "--workers", "1", status=1)["resumed"] >= 3
     assert outputs(home / "lost") == outputs(home / "local")
+
+
+def test_ctrl_c_ends_the_sweep_and_leaves_the_workers_usable(home: Path, tmp_path: Path) -> None:
+    with dask(tmp_path / "dask") as cluster:
+        cluster.worker()
+        until(lambda: cluster.count() == 1)
+        path = write_manifest(home / "ended.toml", output="ended")
+        words = command(str(path), "--on", cluster.url, "--json")
+        running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until(lambda: len(parts(home / "ended")) >= 3)
+        running.send_signal(signal.SIGINT)
+        out, errors = running.communicate(timeout=60)
+        assert running.returncode == 1 and '"stopped": "interrupted"' in out, (out, errors)
+        assert all(line.startswith("overdrive: ") for line in messages(errors)), errors
+        assert 0 < len(rows(home / "ended")) < len(rows(home / "local"))
+        assert sweep(path, "--on", cluster.url, status=1)["resumed"] >= 3
+        assert outputs(home / "ended") == outputs(home / "local")
+
+
+def certificates(folder: Path) -> dict[str, str]:
+    """Makes a certificate authority and a certificate. Returns Dask's variables for them."""
+    folder.mkdir()
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    new = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj")
+    openssl(*new, "/CN=authority", "-keyout", "ca-key.pem", "-out", "ca.pem")
+    own = ("-keyout", "key.pem", "-out", "cert.pem")
+    openssl(*new, "/CN=cluster", "-CA", "ca.pem", "-CAkey", "ca-key.pem", *own)
+    variables = {"CA_FILE": "ca.pem"}
+    for role in ("CLIENT", "SCHEDULER", "WORKER"):
+        variables |= {f"{role}__CERT": "cert.pem", f"{role}__KEY": "key.pem"}
+    return {
+        f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(folder / file)
+        for name, file in variables.items()
+    }
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="requires openssl")
+def test_connections_are_encrypted_with_the_certificates_of_dask(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from distributed.security import Security
+
+    variables = certificates(tmp_path / "certificates")
+    own = {name.rpartition("TLS__")[2]: value for name, value in variables.items()}
+    security = Security(
+        require_encryption=True,
+        tls_ca_file=own["CA_FILE"],
+        tls_client_cert=own["CLIENT__CERT"],
+        tls_client_key=own["CLIENT__KEY"],
+    )
+    path = write_manifest(home / "tls.toml", output="tls")
+    with dask(tmp_path / "dask", security, **variables) as cluster:
+        cluster.worker()
+        until(lambda: cluster.count() == 1)
+        # Without certificates, and without encryption.
+        message = refused(path, "--on", cluster.url)
+        assert "Dask's configuration has no certificates; mend it, or set DASK_" in message
+        assert "no scheduler answers" in refused(path, "--on", cluster.url.replace("+tls", ""))
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        with monkeypatch.context() as other:
+            other.setenv("DASK_DISTRIBUTED__COMM__TLS__CA_FILE", str(tmp_path / "absent"))
+            message = refused(path, "--on", cluster.url)
+            assert "certificates of Dask's configuration cannot be read: No such file" in message
+        with monkeypatch.context() as other:
+            other.setenv("DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION", "True")
+            message = refused(path, "--on", cluster.url.replace("+tls", ""))
+            assert f"requires encryption; write {cluster.url}" in message
+        assert sweep(path, "--on", cluster.url, status=1)["ran"] == 39
+    assert outputs(home / "tls") == outputs(home / "local")

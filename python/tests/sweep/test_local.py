@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import signal
@@ -263,6 +264,71 @@ def test_the_time_left_shrinks_between_the_ends_of_jobs() -> None:
     progress.end()
 
 
+def test_a_wait_shows_its_time() -> None:
+    out = io.StringIO()
+    progress = Progress(out)
+    progress.start("waiting for the scheduler dask://host:1")
+    progress.begin -= 60
+    progress.shown -= 60
+    until(out.getvalue)
+    progress.end()
+    first = out.getvalue().splitlines()[0]
+    assert first.startswith("waiting for the scheduler dask://host:1, 6"), first
+
+
+def test_lines_of_json_have_no_others_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OVERDRIVE_PROGRESS", "json")
+    out = io.StringIO()
+    progress = Progress(out)
+    progress.start("jobs", 4, 2)
+    # Without JSON, a line is printed after this time.
+    progress.shown -= 60
+    progress.step("jobs", 1)
+    progress.end()
+    assert out.getvalue() == '{"stage": "jobs", "share": 0.25}\n'
+
+
+def test_two_sweeps_into_one_folder_at_once_write_the_bytes_of_one(home: Path) -> None:
+    run_here(write_manifest(home / "one.toml", output="one"))
+    path = write_manifest(home / "sweep.toml")
+    both = [start(path, "--workers", "1") for _ in range(2)]
+    for running in both:
+        out, errors = running.communicate(timeout=120)
+        assert (running.returncode, messages(errors)) == (0, []), (out, errors)
+    assert outputs(home / "results") == outputs(home / "one")
+    names = {found.name for found in (home / "results").rglob("*") if found.is_file()}
+    whole = {found.name for found in (home / "one").rglob("*") if found.is_file()}
+    assert names == whole, "no file of a write is left"
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_traces_are_read_leaves_the_results_as_they_are(home: Path) -> None:
+    path = write_manifest(home / "sweep.toml", policies=["lru"])
+    run_here(path)
+    before = outputs(home / "results")
+    # A file of holes: long to read, and no place on the disk.
+    with (home / "traces" / "large.csv").open("wb") as file:
+        file.truncate(1 << 40)
+    running = start(path)
+    until(lambda: running.poll() is not None or is_reading(running.pid, "large.csv"))
+    running.send_signal(signal.SIGINT)
+    out, errors = running.communicate(timeout=60)
+    assert (running.returncode, out) == (1, "")
+    assert messages(errors) == [
+        "overdrive: interrupted before the results were written; run the same command again to go on"
+    ]
+    assert outputs(home / "results") == before
+
+
+def is_reading(process: int, name: str) -> bool:
+    """Whether a process has this file open."""
+    with contextlib.suppress(FileNotFoundError):
+        return any(
+            os.readlink(one).endswith(name) for one in Path(f"/proc/{process}/fd").iterdir()
+        )
+    return False
+
+
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_valid_part_and_says_how_to_go_on(long: Path) -> None:
     path, folder, running = catch(long, "ended")
@@ -339,6 +405,15 @@ def test_a_trace_that_cannot_be_read_now_is_tried_again(home: Path) -> None:
     away.rename(home / "traces" / "3.csv")
     again = run_here(path)
     assert counts(again) == (1, 1) and not again.marked_rows
+
+
+def test_a_name_that_is_no_text_is_written_with_its_bytes(home: Path) -> None:
+    path = os.fsencode(home / "traces") + b"/\xff.csv"
+    os.rename(home / "traces" / "0.csv", path)
+    run_here(write_manifest(home / "sweep.toml", policies=["lru"], traces=["traces/[!123]*"]))
+    found = rows(home / "results")
+    assert {row["trace"] for row in found} == {"traces/\\xff.csv"}
+    assert all(row["status"] == "ok" for row in found)
 
 
 def test_an_impossible_size_marks_one_row(home: Path) -> None:

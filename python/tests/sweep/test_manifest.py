@@ -12,8 +12,9 @@ from overdrive.sweep.cluster import scheduler_address
 from overdrive.sweep.manifest import Manifest
 from overdrive.sweep.run import Sweep
 from overdrive.sweep.sizes import share_percent, size_bytes
+from overdrive.sweep.traces import find
 
-from .support import refused, write_manifest, write_trace
+from .support import refused, run_here, write_manifest, write_trace
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,11 @@ from .support import refused, write_manifest, write_trace
             "traces[0].format: 'vcsi' is no format; did you mean 'vscsi'?",
         ),
         ({"traces": [{"path": "x", "class": 3}]}, "traces[0].class: is no text"),
+        (
+            {"traces": [{"path": "x", "policies": ["lru"]}]},
+            "traces[0].policies: is in a table; write it above the first line in brackets",
+        ),
+        ({"replay": {"output": "x"}}, "replay.output: is in a table; write it above the first"),
         ({"output": None}, "output: is missing; write output = ..., a folder, or a URL"),
         ({"output": 3}, "output: is no text"),
         ({"outputs": "x"}, "outputs: there is no such key; did you mean 'output'?"),
@@ -75,9 +81,37 @@ def test_the_command_refuses_with_status_2_and_writes_nothing(tmp_path: Path) ->
 def test_an_output_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     write_trace(tmp_path / "traces" / "a.csv", 1, requests=10)
     (tmp_path / "file").write_text("")
-    message = refused(write_manifest(tmp_path / "sweep.toml", output="file/results"))
+    path = write_manifest(tmp_path / "sweep.toml", output="file/results")
     place = tmp_path / "file" / "results" / "traces.json"
-    assert message.startswith(f"overdrive: {place}: cannot be written: Not a directory; ")
+    assert refused(path).startswith(f"overdrive: {place}: cannot be written: Not a directory; ")
+
+
+def test_an_output_that_cannot_be_written_is_found_before_traces_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_trace(tmp_path / "traces" / "a.csv", 1, requests=10)
+    (tmp_path / "file").write_text("")
+    read: list[str] = []
+    monkeypatch.setattr("overdrive.sweep.traces.digest_of", lambda path, _: read.append(path))
+    with pytest.raises(SweepError, match="cannot be written"):
+        Sweep(load(write_manifest(tmp_path / "sweep.toml", output="file/results"))).run()
+    assert not read
+
+
+def test_the_results_in_a_folder_of_traces_are_no_traces(tmp_path: Path) -> None:
+    for name in ("a.csv", "parts/b.csv"):
+        write_trace(tmp_path / name, 1, requests=10)
+    keys = {"traces": ["**/*.csv"], "policies": ["lru"], "sizes": ["64K"]}
+    path = write_manifest(tmp_path / "sweep.toml", output="results", **keys)
+    for _ in range(2):
+        assert run_here(path).traces == 2
+    # Traces and results in one folder: then `parts` is a folder of results.
+    path = write_manifest(tmp_path / "sweep.toml", output=".", **{**keys, "traces": ["*.csv"]})
+    for _ in range(2):
+        assert run_here(path).traces == 1
+    # A path without a glob is a trace whatever its name is.
+    path = write_manifest(tmp_path / "sweep.toml", output=".", **{**keys, "traces": ["results.csv"]})
+    assert [one.name for one in find(load(path))] == ["results.csv"]
 
 
 def test_traces_are_found_once_in_the_order_of_their_entries(tmp_path: Path) -> None:
