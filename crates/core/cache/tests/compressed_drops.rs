@@ -1,9 +1,10 @@
-//! The compressed tier: each block that leaves memory is counted by the reason.
+//! The compressed tier: each block that leaves memory is counted by the reason, and blocks that were
+//! read stay longer than new ones.
 
 mod common;
 
 use block::{Block, Buf, Compress, Extent, Limits, Memory, Ram, Request, Result, Stack, WriteMode};
-use cache::{Arena, Cache, Counters, Settings, Shared};
+use cache::{Arena, Cache, Counters, Geometry, Settings, Shared};
 use common::geometry;
 use lane::{Lane, Prices, Random, World};
 use policy::{Kind, TierShare};
@@ -67,6 +68,10 @@ struct Scene {
 
 impl Scene {
     fn new(policy: Kind, share: TierShare) -> Scene {
+        Scene::with_shards(policy, share, 4)
+    }
+
+    fn with_shards(policy: Kind, share: TierShare, shards: u32) -> Scene {
         let mut world = World::timed(Prices::default());
         let lane = world.lane();
         let ram = Ram::new(BLOCKS * 8, GRAIN);
@@ -76,7 +81,7 @@ impl Scene {
             let request = Request::Write { at, from: filled(&contents(block)), fua: false };
             below.try_now(&request).expect("RAM answers now").expect("RAM does not fail");
         }
-        let geometry = geometry(SLOTS);
+        let geometry = Geometry { shards, ..geometry(SLOTS) };
         let settings = Settings {
             policy,
             compress: Compress::Lz4,
@@ -189,6 +194,67 @@ fn check_balance(scene: &mut Scene) {
 /// Blocks in an order that no stream has.
 fn shuffled(blocks: std::ops::Range<u64>) -> impl Iterator<Item = u64> {
     blocks.map(|number| number * 997 % BLOCKS)
+}
+
+/// Fills the tier of a cache, and reads those of its blocks once for which `is_read` is true, by
+/// their number in the order in which they were stored. Returns the cache, and its blocks that are
+/// not compressed.
+fn full_tier(is_read: impl Fn(usize) -> bool) -> (Scene, BTreeSet<u64>) {
+    let mut scene = Scene::with_shards(Kind::Lru, HALF, 1);
+    scene.read_all(shuffled(0..2 * FULL));
+    let counters = scene.counters();
+    assert!(counters.compressed_evicted > 0, "it is full: {counters:?}");
+    let held = scene.held();
+    let stored: Vec<u64> = shuffled(0..2 * FULL).filter(|block| held.contains(block)).collect();
+    let compressed = &stored[..counters.compressed_blocks as usize];
+    for (_, block) in compressed.iter().enumerate().filter(|(number, _)| is_read(*number)) {
+        scene.read(*block);
+    }
+    let after = scene.counters();
+    let read = (0..compressed.len()).filter(|number| is_read(*number)).count();
+    assert_eq!(after.compressed_used - counters.compressed_used, read as u64);
+    (scene, stored[compressed.len()..].iter().copied().collect())
+}
+
+/// Reads blocks that were not read before, for which as many others are evicted and compressed. Returns how many of these
+/// have left memory, and the counters before.
+fn evict(scene: &mut Scene, uncompressed: &BTreeSet<u64>, blocks: u64) -> (u64, Counters) {
+    let before = scene.counters();
+    let first = before.blocks_filled;
+    scene.read_all(shuffled(first..first + blocks));
+    let held = scene.held();
+    let lost = uncompressed.iter().filter(|block| !held.contains(block)).count();
+    check_balance(scene);
+    (lost as u64, before)
+}
+
+#[test]
+fn a_new_block_is_dropped_if_the_oldest_four_pages_were_read() {
+    let (mut scene, uncompressed) = full_tier(|_| true);
+    let (lost, before) = evict(&mut scene, &uncompressed, 60);
+    let after = scene.counters();
+    let full = after.compressed_full - before.compressed_full;
+    assert_eq!(lost, full, "the others are in the tier: {after:?}");
+    assert!(full > 30, "{full} dropped: {after:?}");
+    let renewed = after.compressed_renewed - before.compressed_renewed;
+    let evicted = after.compressed_evicted - before.compressed_evicted;
+    assert!(renewed > 5 * evicted, "{renewed} renewed, {evicted} evicted");
+    // A page that was turned has no advantage any more, so not more are dropped.
+    let (_, before) = evict(&mut scene, &uncompressed, u64::from(SLOTS));
+    let full = scene.counters().compressed_full - before.compressed_full + full;
+    let pages = before.compressed_slots;
+    assert!((pages / 8..=pages / 4).contains(&full), "{full} dropped, {pages} pages");
+}
+
+#[test]
+fn the_last_page_that_is_turned_makes_room_for_the_new_block() {
+    // Of twelve blocks, which take about four pages, the first four were not read.
+    let (mut scene, uncompressed) = full_tier(|number| number % 12 >= 4);
+    let (lost, before) = evict(&mut scene, &uncompressed, 200);
+    let after = scene.counters();
+    assert_eq!((lost, after.compressed_full), (0, before.compressed_full), "{after:?}");
+    assert!(after.compressed_stored - before.compressed_stored >= 190, "{after:?}");
+    assert!(after.compressed_renewed > before.compressed_renewed + 100, "{after:?}");
 }
 
 #[test]

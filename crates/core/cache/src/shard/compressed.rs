@@ -14,8 +14,8 @@ use core::ops::Range;
 use core::sync::atomic::Ordering;
 use policy::Hash;
 
-/// Pages that are evicted at most to store one block.
-const EVICTIONS_MAX: u32 = 4;
+/// Maximum number of pages that are turned to store one block.
+const TURNS_MAX: u32 = 4;
 
 /// Blocks that are copied out to be compressed.
 pub(crate) struct Batch {
@@ -276,24 +276,29 @@ impl Shard {
         self.return_pages();
     }
 
-    /// Makes room for an object of this many bytes. Returns false if there is none.
+    /// Makes room for an object of this many bytes. Returns false if there is none: the blocks of
+    /// the pages that were turned have all been read, and are of more use than a new one.
     fn make_compressed_room(&mut self, bytes: usize) -> bool {
-        for _ in 0..EVICTIONS_MAX {
-            if self.tier.is_full() {
-                if !self.turn_oldest_page() {
-                    return false;
-                }
-                continue;
-            }
-            if !self.tier.needs_page(bytes) {
+        for _ in 0..TURNS_MAX {
+            if self.grow_tier(bytes) {
                 return true;
             }
-            let has_grown = self.may_add_page() && self.add_page();
-            if !has_grown && !self.turn_oldest_page() {
+            if !self.turn_oldest_page() {
                 return false;
             }
         }
-        !self.tier.is_full() && !self.tier.needs_page(bytes)
+        self.grow_tier(bytes)
+    }
+
+    /// Adds a page to the tier, if an object of this many bytes needs one. Returns whether the
+    /// object can be stored.
+    fn grow_tier(&mut self, bytes: usize) -> bool {
+        while !self.tier.is_full() && self.tier.needs_page(bytes) {
+            if !self.may_add_page() || !self.add_page() {
+                return false;
+            }
+        }
+        !self.tier.is_full()
     }
 
     /// Whether the tier may have another page.
@@ -318,8 +323,7 @@ impl Shard {
         self.return_pages();
         let mut left = held - self.tier.held();
         for (object, data) in again.iter() {
-            while self.tier.needs_page(data.len()) && self.may_add_page() && self.add_page() {}
-            if self.tier.is_full() || self.tier.needs_page(data.len()) {
+            if !self.grow_tier(data.len()) {
                 break;
             }
             self.tier.store(&object, data);
