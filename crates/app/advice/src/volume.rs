@@ -125,8 +125,7 @@ impl Verdict<'_> {
     /// what they have cost and saved.
     fn compression(&self) -> Option<String> {
         let counters = self.counters();
-        let Counters { compressed_stored: stored, compressed_refused: refused, .. } = *counters;
-        let tried = stored + refused;
+        let tried = counters.blocks_compressed();
         let paused = match counters.compression_paused {
             0 => "",
             _ => " It is paused, because it would cost more than it saves at the moment.",
@@ -139,7 +138,7 @@ impl Verdict<'_> {
             return Some(format!(
                 "No compressed blocks are held: {} of {tried} compressed blocks did not become \
                  small enough; that took {took} of a processor.{paused}",
-                percent(refused, tried),
+                percent(counters.compressed_refused, tried),
             ));
         }
         let held = counters.blocks_held + counters.compressed_blocks;

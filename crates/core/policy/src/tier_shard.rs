@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 
 /// Maximum number of blocks that are evicted ahead of need before the first of them is stored.
 const BATCH_BLOCKS_MAX: u32 = 8;
-/// Pages that are evicted at most to store one block.
-const EVICTIONS_MAX: u32 = 4;
+/// Maximum number of pages that are turned to store one block.
+const TURNS_MAX: u32 = 4;
 /// Objects of eight bytes, the smallest ones, in a page.
 const AGAIN_MAX: usize = 512;
 
@@ -154,18 +154,26 @@ impl TierShard {
 
     /// Makes room in the tier for an object of this many bytes. Returns false if there is none.
     fn make_room(&mut self, bytes: u32) -> bool {
-        for _ in 0..EVICTIONS_MAX {
-            let needs_page = self.tier.needs_page(bytes);
-            let is_full = self.tier.is_full();
-            if !is_full && !needs_page {
+        for _ in 0..TURNS_MAX {
+            if self.grow_tier(bytes) {
                 return true;
             }
-            let has_grown = !is_full && self.may_add_page() && self.add_page();
-            if !has_grown && !self.turn_oldest_page() {
+            if !self.turn_oldest_page() {
                 return false;
             }
         }
-        !self.tier.is_full() && !self.tier.needs_page(bytes)
+        self.grow_tier(bytes)
+    }
+
+    /// Adds a page to the tier, if an object of this many bytes needs one. Returns whether the
+    /// object can be stored.
+    fn grow_tier(&mut self, bytes: u32) -> bool {
+        while !self.tier.is_full() && self.tier.needs_page(bytes) {
+            if !self.may_add_page() || !self.add_page() {
+                return false;
+            }
+        }
+        !self.tier.is_full()
     }
 
     /// Maximum number of slots for the tier.
@@ -189,15 +197,14 @@ impl TierShard {
     }
 
     /// Releases the oldest page, and stores those of its blocks again that were read since they
-    /// were stored, as far as the tier may be that large.
+    /// were stored, as far as the tier may be that large. Returns false if there is no page.
     fn turn_oldest_page(&mut self) -> bool {
         let mut again = core::mem::take(&mut self.again);
         again.clear();
         let turned = self.tier.evict_oldest(Some(&mut again));
         self.return_pages();
         for (hash, bytes) in &again {
-            while self.tier.needs_page(*bytes) && self.may_add_page() && self.add_page() {}
-            if self.tier.is_full() || self.tier.needs_page(*bytes) {
+            if !self.grow_tier(*bytes) {
                 break;
             }
             self.tier.store(*hash, *bytes);

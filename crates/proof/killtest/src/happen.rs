@@ -167,7 +167,6 @@ impl Run {
         let count = |name: &str| counts[name].as_u64().unwrap_or(0);
         self.tally.compressed_stored += count("compressed_stored");
         self.tally.compressed_used += count("compressed_used");
-        self.tally.compressed_retained += count("compressed_retained");
         Ok(())
     }
 

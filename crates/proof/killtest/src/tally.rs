@@ -56,14 +56,12 @@ pub struct Tally {
     pub holders: u64,
     /// Freezes.
     pub freezes: u64,
-    /// Lives in which compression was switched several times; the next three counts are of these.
+    /// Lives in which compression was switched several times; the next two counts are of these.
     pub switches: u64,
     /// Blocks that were compressed.
     pub compressed_stored: u64,
     /// Blocks that were answered from the compressed tier.
     pub compressed_used: u64,
-    /// Compressed blocks that were taken over.
-    pub compressed_retained: u64,
     /// Failed volumes that were repaired.
     pub retries: u64,
     /// Failed volumes whose dirty data was rescued to a file.
@@ -126,7 +124,7 @@ impl Tally {
              most {age:.0} ms (median), {oldest:.0} ms (most) old\n\
              {} stops, {} other sizes, {} upgrades, {} holders killed, {} freezes, {} mended, {} \
              rescued ({:.1} MiB)\n\
-             {} switches of compression: {} blocks compressed, {} answered compressed, {} taken over\n\
+             {} switches of compression: {} blocks compressed, {} answered compressed\n\
              {} requests ({} errors that were due), {:.0} MiB judged\n\
              {:.1} MiB recovered in {} starts; from start to serving {median:.0} ms (median), \
              {most:.0} ms (most)",
@@ -162,7 +160,6 @@ impl Tally {
             self.switches,
             self.compressed_stored,
             self.compressed_used,
-            self.compressed_retained,
             self.requests,
             self.errors,
             mib(self.judged_bytes),

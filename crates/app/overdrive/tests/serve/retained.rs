@@ -137,6 +137,75 @@ fn a_killed_daemon_s_cached_blocks_are_served_by_the_next_one() {
     stopped.end().well();
 }
 
+/// Arguments: URI, a file with the volume's contents. Reads each block once, in an order that no
+/// stream has.
+const READ_BLOCKS: &str = r#"
+import nbd, sys
+h = nbd.NBD(); h.connect_uri(sys.argv[1])
+contents = open(sys.argv[2], "rb").read()
+blocks = len(contents) // 4096
+for number in range(blocks):
+    at = number * 1009 % blocks * 4096
+    if h.pread(4096, at) != contents[at:at + 4096]: sys.exit(f"other data at byte {at}")
+"#;
+
+/// Returns the contents of blocks that become a third of their size by compression.
+fn compressible(blocks: u64) -> Vec<u8> {
+    let mut random = lane::Random::new(1);
+    let block = |number: u64| {
+        let mut block = format!("This is block {number}. ").repeat(300).into_bytes();
+        block[..4096 / 3].fill_with(|| random.below(256) as u8);
+        block.truncate(4096);
+        block
+    };
+    (0..blocks).flat_map(block).collect()
+}
+
+/// Waits until no block is being compressed. Returns the blocks in memory, not compressed and
+/// compressed.
+fn settled(server: &Server) -> (u64, u64) {
+    let counts = || (counter(server, "blocks_held"), counter(server, "compressed_blocks"));
+    let mut last = counts();
+    wait_until("all evicted blocks are stored", || {
+        crate::common::pause(std::time::Duration::from_millis(200));
+        let before = std::mem::replace(&mut last, counts());
+        before == last
+    });
+    last
+}
+
+#[test]
+fn a_killed_daemon_s_compressed_blocks_are_served_by_the_next_one() {
+    if !have_libnbd() || !is_local() {
+        return;
+    }
+    // Half as much again as the memory has slots.
+    const BLOCKS: u64 = 3072;
+    let place = place();
+    let image = image(&place, BLOCKS * 4096 / MIB);
+    let copy = place.path().join("copy");
+    for path in [&image, &copy] {
+        std::fs::write(path, compressible(BLOCKS)).expect("room");
+    }
+    let read = |server: &Server| python(READ_BLOCKS, &[&server.uri, plain(&copy)]).well();
+    let options = ["--memory", "8M", "--compress", "lz4", "--guard", "off", "--readahead", "off"];
+    let mut server = Server::start(&image, &options);
+    read(&server);
+    for life in 1..3 {
+        let (held, compressed) = settled(&server);
+        assert!(compressed > BLOCKS / 4, "life {life}: {held} and {compressed} compressed");
+        server = server.reborn();
+        let count = |name| counter(&server, name);
+        assert_eq!(count("compressed_retained"), compressed, "life {life}");
+        assert_eq!(count("blocks_retained"), held, "life {life}");
+        read(&server);
+        let (missed, missing) = (count("block_read_misses"), BLOCKS - held - compressed);
+        assert!(missed <= missing + 20, "life {life}: {missed} misses of {missing} blocks");
+        assert!(count("compressed_used") >= compressed - missed, "life {life}");
+    }
+    server.end().well();
+}
+
 #[test]
 fn an_upgrade_and_another_memory_keep_cached_blocks() {
     if !have_libnbd() || !is_local() {

@@ -29,7 +29,7 @@ struct Sums {
 impl Sums {
     fn of(counters: &Counters) -> Sums {
         Sums {
-            blocks: (counters.compressed_stored + counters.compressed_refused) as f64,
+            blocks: counters.blocks_compressed() as f64,
             hits: counters.compressed_used as f64,
             spent_ns: counters.compression_ns as f64,
         }

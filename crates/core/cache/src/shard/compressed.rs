@@ -14,8 +14,8 @@ use core::ops::Range;
 use core::sync::atomic::Ordering;
 use policy::Hash;
 
-/// Pages that are evicted at most to store one block.
-const EVICTIONS_MAX: u32 = 4;
+/// Maximum number of pages that are turned to store one block.
+const TURNS_MAX: u32 = 4;
 
 /// Blocks that are copied out to be compressed.
 pub(crate) struct Batch {
@@ -69,8 +69,7 @@ impl Shard {
 
     /// Releases the oldest page of a tier that is not used any more. Returns whether there was one.
     pub(crate) fn shrink_tier(&mut self) -> bool {
-        let shrinks = self.tier.evict_oldest(None);
-        self.return_pages();
+        let shrinks = self.yield_page();
         if !shrinks && self.tier.is_open() {
             self.tier.close();
             self.sampling.close_tier();
@@ -193,13 +192,7 @@ impl Shard {
     fn take_copied(&mut self, batch: &mut Batch) -> Option<u32> {
         // No block is about to be cached: none is compared with the victim.
         let slot = self.next_victim(Hash::of(u64::MAX))?;
-        let header = self.header(slot);
-        let is_stored = self.sampling.tier_share().stores_rejected || !self.policy.has_rejected();
-        if is_stored
-            && self.may_compress(&header)
-            && self.is_to_try(header.block)
-            && let Some(ticket) = self.tier.begin(header.block)
-        {
+        if let Some(ticket) = self.begin_evicted(&self.header(slot)) {
             batch.tickets.push(ticket);
             let start = batch.data.len();
             batch.data.resize(start + self.arena.slot_bytes(), 0);
@@ -207,6 +200,35 @@ impl Shard {
         }
         self.evict(slot);
         Some(slot)
+    }
+
+    /// Begins the compression of a block that is about to be evicted. None: it is not compressed,
+    /// which is counted.
+    fn begin_evicted(&mut self, header: &Header) -> Option<Ticket> {
+        let is_stored = self.sampling.tier_share().stores_rejected || !self.policy.has_rejected();
+        if !is_stored {
+            self.counters.compressed_rejected.add(1);
+            return None;
+        }
+        if !self.may_compress(header) {
+            self.counters.compressed_unfit.add(1);
+            return None;
+        }
+        if !self.is_to_try(header.block) {
+            return None;
+        }
+        let ticket = self.tier.begin(header.block);
+        if ticket.is_none() {
+            self.counters.compressed_skipped.add(1);
+        }
+        ticket
+    }
+
+    /// Counts a block that is evicted uncompressed, because a request needs its slot.
+    pub(super) fn count_uncompressed_eviction(&self) {
+        if self.tier.is_open() && self.free_wanted() > 0 {
+            self.counters.compressed_skipped.add(1);
+        }
     }
 
     /// Whether a slot has all of its block, equal to the backing and durable there: not while the
@@ -237,14 +259,16 @@ impl Shard {
         took_ns: u64,
     ) {
         self.counters.compression_ns.add(took_ns);
-        let Some(block) = self.tier.end(ticket) else { return };
+        let Some(block) = self.tier.end(ticket) else {
+            return self.counters.compressed_unfit.add(1);
+        };
         self.tier.note_trial(block, encoded.is_some());
         self.sampling.record_compressed(block, encoded.as_ref().map(|encoded| encoded.data.len()));
         let Some(encoded) = encoded else {
             return self.counters.compressed_refused.add(1);
         };
         if !self.make_compressed_room(encoded.data.len()) {
-            return;
+            return self.counters.compressed_full.add(1);
         }
         self.tier.store(&encoded.of_block(block), encoded.data);
         self.counters.compressed_stored.add(1);
@@ -252,24 +276,29 @@ impl Shard {
         self.return_pages();
     }
 
-    /// Makes room for an object of this many bytes. Returns false if there is none.
+    /// Makes room for an object of this many bytes. Returns false if there is none: the blocks of
+    /// the pages that were turned have all been read, and are of more use than a new one.
     fn make_compressed_room(&mut self, bytes: usize) -> bool {
-        for _ in 0..EVICTIONS_MAX {
-            if self.tier.is_full() {
-                if !self.turn_oldest_page() {
-                    return false;
-                }
-                continue;
-            }
-            if !self.tier.needs_page(bytes) {
+        for _ in 0..TURNS_MAX {
+            if self.grow_tier(bytes) {
                 return true;
             }
-            let has_grown = self.may_add_page() && self.add_page();
-            if !has_grown && !self.turn_oldest_page() {
+            if !self.turn_oldest_page() {
                 return false;
             }
         }
-        !self.tier.is_full() && !self.tier.needs_page(bytes)
+        self.grow_tier(bytes)
+    }
+
+    /// Adds a page to the tier, if an object of this many bytes needs one. Returns whether the
+    /// object can be stored.
+    fn grow_tier(&mut self, bytes: usize) -> bool {
+        while !self.tier.is_full() && self.tier.needs_page(bytes) {
+            if !self.may_add_page() || !self.add_page() {
+                return false;
+            }
+        }
+        !self.tier.is_full()
     }
 
     /// Whether the tier may have another page.
@@ -285,28 +314,40 @@ impl Shard {
 
     /// Releases the oldest page, and stores those of its blocks again that were read since they
     /// were stored, as far as the tier may be that large: they can need two pages, because the last
-    /// one goes on in the next page.
+    /// one goes on in the next page. Returns false if there is no page.
     fn turn_oldest_page(&mut self) -> bool {
+        let held = self.tier.held();
         let mut again = core::mem::take(&mut self.turned);
         again.clear();
         let turned = self.tier.evict_oldest(Some(&mut again));
         self.return_pages();
+        let mut left = held - self.tier.held();
         for (object, data) in again.iter() {
-            while self.tier.needs_page(data.len()) && self.may_add_page() && self.add_page() {}
-            if self.tier.is_full() || self.tier.needs_page(data.len()) {
+            if !self.grow_tier(data.len()) {
                 break;
             }
             self.tier.store(&object, data);
+            self.counters.compressed_renewed.add(1);
+            left -= 1;
         }
+        self.counters.compressed_evicted.add(left.into());
         self.return_pages();
         self.turned = again;
         turned
     }
 
+    /// Releases the oldest page, because its slot is needed. Returns whether there was one.
+    fn yield_page(&mut self) -> bool {
+        let held = self.tier.held();
+        let yields = self.tier.evict_oldest(None);
+        self.counters.compressed_yielded.add((held - self.tier.held()).into());
+        self.return_pages();
+        yields
+    }
+
     /// Takes the slot of the tier's oldest page, in no list and empty.
     pub(super) fn take_page(&mut self) -> Option<u32> {
-        self.tier.evict_oldest(None);
-        self.return_pages();
+        self.yield_page();
         self.pop_free()
     }
 

@@ -334,6 +334,7 @@ impl Shard {
     /// Takes the slot that the policy evicts, in no list and empty.
     fn take_victim(&mut self, block: u64) -> Option<u32> {
         let slot = self.next_victim(Hash::of(block))?;
+        self.count_uncompressed_eviction();
         self.evict(slot);
         Some(slot)
     }

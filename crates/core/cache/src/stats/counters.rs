@@ -152,6 +152,27 @@ counters! {
     /// Evicted blocks that were not compressed, because blocks near them did not become small
     /// enough.
     count compressed_untried: "blocks",
+    /// Evicted blocks that were not compressed, because the policy had rejected them.
+    count compressed_rejected: "blocks",
+    /// Evicted blocks that were not compressed, because a request needed their slot first, or
+    /// because compression was paused.
+    count compressed_skipped: "blocks",
+    /// Evicted blocks that could not be stored as they were: only a part of them was in memory, a
+    /// write-through of them was not durable yet, or they were changed or fetched again while they
+    /// were compressed.
+    count compressed_unfit: "blocks",
+    /// Compressed blocks that were not stored, because the compressed tier had no room for them: the
+    /// oldest blocks in it had been read, or most of the memory was dirty.
+    count compressed_full: "blocks",
+    /// Blocks that stayed in the compressed tier although they were its oldest, because they had
+    /// been read.
+    count compressed_renewed: "blocks",
+    /// Blocks that left the compressed tier as its oldest, to make room for other compressed
+    /// blocks.
+    count compressed_evicted: "blocks",
+    /// Blocks that left the compressed tier because their memory was needed for blocks that are
+    /// not compressed, or because compression was switched off.
+    count compressed_yielded: "blocks",
     /// Processor time spent on compressing blocks.
     count compression_ns: "nanoseconds",
     /// Time for which compression has been switched on.
@@ -292,6 +313,13 @@ counters! {
     gauge start_state: "state",
     /// 1 if the volume has failed (C8).
     gauge failed: "flag",
+}
+
+impl Counters {
+    /// Returns the number of blocks that were compressed, whether they were stored or not.
+    pub fn blocks_compressed(&self) -> u64 {
+        self.compressed_stored + self.compressed_refused + self.compressed_full
+    }
 }
 
 /// One counter of a shard. Only the holder of the shard's lock changes it, so a change needs no
