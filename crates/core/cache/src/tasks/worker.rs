@@ -32,6 +32,7 @@ impl Handle {
                 || shared.gauges.age(now_ns) > shared.settings.dirty_age_ns() / 4 * 3,
             filled: level.filled(),
             pressed: level.is_filling(),
+            throttled: level.is_pressed(),
             writers: shared.throttle.runs_for_writers(),
             writer_blocks: shared.throttle.last_blocks(),
         }
