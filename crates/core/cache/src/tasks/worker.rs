@@ -26,6 +26,7 @@ impl Handle {
         Foreground {
             reads: shared.backing.in_flight.waiting(RequestKind::Read),
             changes: self.writing_through() > 0
+                || self.is_flushing()
                 || shared.writeback.estimator.has_just_written_through(now_ns),
             // The dirty data must not become too old either.
             flush: shared.epochs.is_flush_awaited()
