@@ -70,6 +70,11 @@ impl Handle {
         let changes = self.shared.backing.in_flight.waiting(RequestKind::Change);
         changes.saturating_sub(self.shared.writeback.estimator.in_flight())
     }
+
+    /// Whether a flush of the backing is in progress.
+    pub(crate) fn is_flushing(&self) -> bool {
+        self.shared.backing.in_flight.waiting(RequestKind::Flush) > 0
+    }
 }
 
 /// The link to the server of the backing, if it has one.
@@ -114,7 +119,9 @@ impl Handle {
                 return result;
             }
         }
-        let sent = self.shared.backing.in_flight.note_sent(RequestKind::Change);
+        let is_flush = matches!(request, Request::Flush);
+        let kind = if is_flush { RequestKind::Flush } else { RequestKind::Change };
+        let sent = self.shared.backing.in_flight.note_sent(kind);
         let result = self.below.run(request).await;
         self.shared.backing.in_flight.note_answered(sent);
         result

@@ -23,13 +23,13 @@ const GENERATIONS: usize = TICKS as usize + 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RequestKind {
     Read = 0,
-    /// A change, or a flush.
     Change = 1,
     /// A read ahead of a stream.
     Readahead = 2,
+    Flush = 3,
 }
 
-const KINDS: usize = 3;
+const KINDS: usize = 4;
 
 /// A request that was sent.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +101,8 @@ impl InFlight {
                 // Reads of clients may have joined a readahead.
                 overdue.reads |= self.waits(generation, RequestKind::Read)
                     || self.waits(generation, RequestKind::Readahead);
-                overdue.changes |= self.waits(generation, RequestKind::Change);
+                overdue.changes |= self.waits(generation, RequestKind::Change)
+                    || self.waits(generation, RequestKind::Flush);
             }
         }
         // If all are in use, each has a request that hangs: the current one stays until one is

@@ -65,15 +65,20 @@ impl Handle {
 
     /// Whether absorbing a write has no benefit: the last eighth of the buffer is in use, another
     /// writer waits or is written through, and the write has at least half the size of the largest
-    /// absorbed ones, so that writing it alone is as efficient as merging it. False in `ordered`
+    /// absorbed ones, so that writing it alone is as efficient as merging it. Or the backing
+    /// flushes, and nothing is written back, so that it would be idle. (A flush beside writeback
+    /// does not count: a writer alone would share the backing with the runs.) False in `ordered`
     /// mode, where a write-through would wait for closed epochs.
     fn gains_nothing(&self, blocks: u32) -> bool {
         if blocks * 2 < self.shared.settings.absorb_blocks_max() || self.shared.gauges.is_ordered()
         {
             return false;
         }
+        let throttle = &self.shared.throttle;
         self.level().is_filling()
-            && (self.shared.throttle.is_awaited() || self.writing_through() > 0)
+            && (throttle.is_awaited()
+                || self.writing_through() > 0
+                || self.is_flushing() && !throttle.is_working())
     }
 
     /// Absorbs a change immediately, or refuses it. None: it must wait.

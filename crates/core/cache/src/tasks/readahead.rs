@@ -50,7 +50,8 @@ impl Handle {
         let waiting = |kind| in_flight.waiting(kind);
         let ahead = waiting(RequestKind::Readahead);
         let of_streams = ahead.saturating_sub(self.shared.warming.in_flight());
-        waiting(RequestKind::Read) + waiting(RequestKind::Change) + of_streams
+        let changes = waiting(RequestKind::Change) + waiting(RequestKind::Flush);
+        waiting(RequestKind::Read) + changes + of_streams
     }
 
     /// The number of clients' reads that the backing has not answered.

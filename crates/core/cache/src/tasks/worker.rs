@@ -26,12 +26,14 @@ impl Handle {
         Foreground {
             reads: shared.backing.in_flight.waiting(RequestKind::Read),
             changes: self.writing_through() > 0
+                || self.is_flushing()
                 || shared.writeback.estimator.has_just_written_through(now_ns),
             // The dirty data must not become too old either.
             flush: shared.epochs.is_flush_awaited()
                 || shared.gauges.age(now_ns) > shared.settings.dirty_age_ns() / 4 * 3,
             filled: level.filled(),
             pressed: level.is_filling(),
+            throttled: level.is_pressed(),
             writers: shared.throttle.runs_for_writers(),
             writer_blocks: shared.throttle.last_blocks(),
         }

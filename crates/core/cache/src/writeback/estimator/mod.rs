@@ -36,8 +36,8 @@ const FIRST_BLOCKS: u32 = 16;
 /// The used part of the room below the first throttled writer, in 1024ths, from which a writer may
 /// soon wait for the runs that begin now.
 const NEAR_THROTTLE: u32 = 512;
-/// Minimum number of runs in flight while writers are throttled or, in a full buffer, write
-/// through, and no read waits: each run hides a part of the other's time.
+/// Minimum number of runs in flight while writers are throttled and nothing else waits: each hides
+/// a part of the other's time.
 const PRESSED_WINDOW: u32 = 2;
 /// One run in this number is sent alone.
 const ALONE_ONE_IN: u32 = 256;
@@ -118,6 +118,9 @@ pub(crate) struct Foreground {
     pub(crate) filled: u32,
     /// The buffer is so full that writers are throttled.
     pub(crate) pressed: bool,
+    /// Writers are throttled: for that reason, or because an epoch is being written back, whose room
+    /// becomes free only at the end.
+    pub(crate) throttled: bool,
     /// The number of writers that wait for writeback.
     pub(crate) writers: u32,
     /// The blocks of the last change that was throttled.
@@ -171,7 +174,6 @@ impl Estimator {
                 best_window.max(self.flush_window())
             }
             Foreground { flush: true, .. } => best_window.max(FLUSH_WINDOW),
-            Foreground { changes: true, reads: 0, pressed: true, .. } => PRESSED_WINDOW,
             Foreground { changes: true, .. } => 1,
             Foreground { reads: 1.., pressed: false, .. } => (best_window / 2).max(rising),
             Foreground { reads: 1.., .. } => {
@@ -367,7 +369,8 @@ impl Estimator {
     /// writers it is at least as long as their own changes, which the device would serve without
     /// the cache. If nothing but a flush waits, it may hardly be less efficient.
     pub(crate) fn run_blocks(&self, most: u32, foreground: Foreground) -> u32 {
-        let is_near_throttle = foreground.pressed || foreground.filled >= NEAR_THROTTLE;
+        let is_near_throttle =
+            foreground.pressed || foreground.throttled || foreground.filled >= NEAR_THROTTLE;
         let is_for_flush = foreground.flush && foreground.reads == 0 && !foreground.changes;
         let gently = match foreground.reads {
             0 => foreground.changes || is_near_throttle && !foreground.flush,
