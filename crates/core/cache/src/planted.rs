@@ -130,7 +130,8 @@ pub enum Bug {
     /// C9: the oldest page of compressed blocks is released, and blocks of it are stored again,
     /// without a successor seeing that.
     KeepMovedObject,
-    /// C4: a compressed block is published before its bytes, and their check is not compared.
+    /// C4: a compressed block is published, with its pages, before its bytes are there, and their
+    /// check is not compared.
     PublishTornObject,
     /// C4: the length of a compressed block is too short: the next one is stored over its end.
     ShortObject,

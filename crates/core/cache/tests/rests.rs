@@ -1,4 +1,5 @@
 //! Reads of parts of blocks fetch whole blocks where that pays, without harm to other requests.
+//! Reads that are split fetch their parts beside one another.
 
 use block::{
     Block, Buf, Error, Extent, Kind, Limits, Memory, Ram, Request, Result, Stack, WriteMode,
@@ -218,4 +219,39 @@ fn nothing_is_added_where_it_does_not_pay() {
     scene.reads();
     scene.read(41 * 8 + 1, 2).expect("RAM does not fail");
     assert_eq!((scene.reads(), scene.completed()), (vec![(41 * 8 + 1, 2)], 0));
+}
+
+/// Returns the answer of a read of all whole blocks, its time, and the backing's reads.
+fn read_all(scene: &mut Scene) -> (Result<Vec<u8>>, u64, Vec<(u64, u32)>) {
+    let begun = scene.stack.lane().now();
+    let answer = scene.read(0, 512);
+    (answer, scene.stack.lane().now() - begun, scene.reads())
+}
+
+#[test]
+fn the_parts_of_a_long_read_wait_beside_one_another() {
+    let mut scene = scene(Settings { write: WriteMode::None, ..Settings::default() });
+    let expected: Vec<u8> = (0..16).flat_map(|run| [run as u8 + 1; 32]).collect();
+    (0..16u32).for_each(|run| scene.write(u64::from(run) * 32, 32, run as u8 + 1));
+    scene.shared.set_write_mode(WriteMode::Through);
+    assert_eq!(scene.read(96, 8), Ok(vec![4; 8]), "a hit among the misses");
+    scene.reads();
+    let (answer, took_ns, reads) = read_all(&mut scene);
+    assert_eq!(answer, Ok(expected.clone()));
+    let missed: u32 = reads.iter().map(|(_, count)| count).sum();
+    assert!(reads.len() >= 4 && missed > 256, "{reads:?}");
+    assert!(took_ns < 2 * READ_NS, "{took_ns} ns for {reads:?}");
+    let (answer, _, reads) = read_all(&mut scene);
+    assert_eq!((answer, reads), (Ok(expected), vec![]));
+}
+
+#[test]
+fn an_error_of_one_part_fails_a_long_read_once_the_others_have_ended() {
+    let mut scene = scene(through());
+    scene.seen.bad.set(Some(200));
+    let (answer, took_ns, reads) = read_all(&mut scene);
+    assert!(answer.is_err() && took_ns >= READ_NS, "{answer:?} after {took_ns} ns");
+    assert!(!reads.is_empty());
+    scene.seen.bad.set(None);
+    assert_eq!(read_all(&mut scene).0, Ok(vec![0; 512]));
 }

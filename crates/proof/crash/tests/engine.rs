@@ -122,7 +122,7 @@ fn a_server_may_lose_changes_that_were_not_promised() {
 /// read kept it, and a restart lost it.
 #[test]
 fn nothing_is_kept_that_a_server_may_lose_after_a_reported_loss() {
-    let seed = 0xa97e_a9f8_5eeb_441f;
+    let seed = 0xfbe7_253f_20c1_9f76;
     assert!(history(honest_over_link().as_ref(), seed, Scale::Swarm, false).failure.is_none());
     let bug = crash::by_name("KeepAfterLoss").expect("a name from the list");
     assert!(history(bug.as_ref(), seed, Scale::Swarm, false).failure.is_some());

@@ -223,19 +223,24 @@ impl Log {
         }
         let from = Position { page: self.cursor_page, at: self.cursor };
         let head = Head { block: Some(object.block), encoding: object.encoding, bytes: data.len() };
+        let end = self.behind(from, data.len());
         if planted(Bug::PublishTornObject) {
-            self.arena.set_object_head(self.slot(from.page), from.at, &head);
+            self.publish(from, end, &head);
         }
         let to = Position { at: from.at + HEAD_BYTES, ..from };
         let to = self.write(to, &object.check.to_le_bytes());
         self.write(to, data);
-        let end = self.behind(from, data.len());
-        self.end_objects(from, end);
-        self.arena.set_object_head(self.slot(from.page), from.at, &head);
+        self.publish(from, end, &head);
         self.count_object(from.page, end.page);
         let at = if planted(Bug::ShortObject) { end.at - STEP_BYTES } else { end.at };
         self.advance(end.page, at);
         (from, end)
+    }
+
+    /// Makes a successor find an object.
+    fn publish(&mut self, from: Position, end: Position, head: &Head) {
+        self.end_objects(from, end);
+        self.arena.set_object_head(self.slot(from.page), from.at, head);
     }
 
     /// Makes the zero behind an object that is about to be published, and the marks of the pages in

@@ -5,6 +5,7 @@ mod compressed;
 mod direct;
 pub(crate) mod flush;
 pub(crate) mod read;
+mod read_parts;
 pub(crate) mod rests;
 pub(crate) mod status;
 pub(crate) mod write;

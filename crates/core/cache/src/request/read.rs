@@ -42,26 +42,6 @@ struct Begun {
 }
 
 impl Handle {
-    /// Splits a read at the borders of regions and of runs, and serves the parts.
-    pub(crate) async fn read(&self, at: Extent, into: Buf, reader: Reader) -> Result {
-        let block = u64::from(crate::BLOCK_SECTORS);
-        let run = u64::from(self.shared.geometry.run_blocks) * block;
-        let most = self.shared.shards.stretch(at.first).min(run - at.first % block);
-        if u64::from(at.count) <= most {
-            return self.read_part(at, &into, reader).await;
-        }
-        let mut done = 0;
-        while done < at.count {
-            let first = at.first + u64::from(done);
-            let most = self.shared.shards.stretch(first).min(run - first % block);
-            let count = most.min(u64::from(at.count - done)) as u32;
-            let part = into.part(done, count);
-            self.read_part(Extent::new(first, count), &part, reader).await?;
-            done += count;
-        }
-        Ok(())
-    }
-
     /// Serves a read that lies in one region and is not longer than a run.
     pub(super) async fn read_part(&self, at: Extent, into: &Buf, reader: Reader) -> Result {
         let (first, blocks) = blocks_of(&at);
