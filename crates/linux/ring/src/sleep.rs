@@ -34,6 +34,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test of sleeps")]
     fn a_sleep_counts_and_work_does_not() {
         let sleep = SleepMeter::start();
         std::thread::sleep(Duration::from_millis(20));
