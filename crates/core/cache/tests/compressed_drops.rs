@@ -1,5 +1,5 @@
-//! The compressed tier: each block that leaves memory is counted by the reason, and blocks that were
-//! read stay longer than new ones.
+//! The compressed tier: each block that leaves memory is counted by the reason, and blocks that
+//! were read stay longer than new ones.
 
 mod common;
 
@@ -216,8 +216,8 @@ fn full_tier(is_read: impl Fn(usize) -> bool) -> (Scene, BTreeSet<u64>) {
     (scene, stored[compressed.len()..].iter().copied().collect())
 }
 
-/// Reads blocks that were not read before, for which as many others are evicted and compressed. Returns how many of these
-/// have left memory, and the counters before.
+/// Reads blocks that were not read before, for which as many others are evicted and compressed.
+/// Returns how many of these have left memory, and the counters before.
 fn evict(scene: &mut Scene, uncompressed: &BTreeSet<u64>, blocks: u64) -> (u64, Counters) {
     let before = scene.counters();
     let first = before.blocks_filled;

@@ -161,8 +161,8 @@ counters! {
     /// write-through of them was not durable yet, or they were changed or fetched again while they
     /// were compressed.
     count compressed_unfit: "blocks",
-    /// Compressed blocks that were not stored, because the compressed tier had no room for them: the
-    /// oldest blocks in it had been read, or most of the memory was dirty.
+    /// Compressed blocks that were not stored, because the compressed tier had no room for them:
+    /// the oldest blocks in it had been read, or most of the memory was dirty.
     count compressed_full: "blocks",
     /// Blocks that stayed in the compressed tier although they were its oldest, because they had
     /// been read.

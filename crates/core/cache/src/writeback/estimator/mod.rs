@@ -118,8 +118,8 @@ pub(crate) struct Foreground {
     pub(crate) filled: u32,
     /// The buffer is so full that writers are throttled.
     pub(crate) pressed: bool,
-    /// Writers are throttled: for that reason, or because an epoch is being written back, whose room
-    /// becomes free only at the end.
+    /// Writers are throttled: for that reason, or because an epoch is being written back, whose
+    /// room becomes free only at the end.
     pub(crate) throttled: bool,
     /// The number of writers that wait for writeback.
     pub(crate) writers: u32,
