@@ -16,7 +16,7 @@ impl SleepMeter {
     }
 
     /// Returns the time since the start without the processor time of this thread, in nanoseconds.
-    /// A wait for a processor within the call cannot be told from a sleep, and counts as one.
+    /// A wait for a processor within the call counts as a sleep, too.
     pub(crate) fn slept_ns(&self) -> u64 {
         let processor_ns = processor_ns() - self.begun_processor_ns;
         (now_ns() - self.begun_ns).saturating_sub(processor_ns)
