@@ -65,6 +65,7 @@ mod signatures;
 pub mod smartctl;
 mod stretches;
 mod sysfs;
+mod usage;
 
 pub use available::{
     HUGE, check_memory_available, enough_memory, huge_pages_free, memory_left_in_groups,
@@ -99,7 +100,7 @@ pub use lower_devices::{keys_below, keys_below_backing};
 pub use mounts::{Mount, mount_around, mounts, mounts_in};
 pub use nbd_device::{NbdDevice, NbdOptions};
 pub use open_error::{OpenError, OpenErrorKind};
-pub use pages::{Faults, cannot_lock, faults, lock_process, may_lock_all};
+pub use pages::{cannot_lock, lock_process, may_lock_all};
 pub use probe::{Alignment, Direct};
 pub use real_time::RealTime;
 pub use resident::resident_bytes;
@@ -107,6 +108,7 @@ pub use retransmission::limit_retransmission_pauses;
 pub use shrink_guard::ShrinkGuard;
 pub use signals::{ignore_file_size_signal, is_stopped_within, make_ordinary, signals};
 pub use signatures::{Found, Kind, Mark, Signature, detect, signatures};
+pub use usage::{Faults, faults, voluntary_switches};
 
 /// An open file for operations: reference-counted, because operations in flight keep it open.
 pub type File = std::sync::Arc<std::os::fd::OwnedFd>;

@@ -1,4 +1,4 @@
-//! Pages of this process: keeps them in memory, and counts page faults.
+//! Pages of this process: keeps them in memory.
 //!
 //! The writeback path must not wait for a page to be read from a disk: that may be the same disk
 //! that it writes to.
@@ -9,30 +9,9 @@ use rustix::mm::{Advice, MlockAllFlags, MlockFlags};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::io;
-use std::mem::MaybeUninit;
 
 /// Capability with which no limit applies to locked memory (include/uapi/linux/capability.h).
 const CAP_IPC_LOCK: u32 = 14;
-
-/// Page faults of this process since it started.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Faults {
-    /// Served from memory.
-    pub minor: u64,
-    /// Served by reading from a file or from swap.
-    pub major: u64,
-}
-
-/// Returns the number of page faults of this process.
-pub fn faults() -> Faults {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: getrusage fills in the structure, which is valid as zeros in any case.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    Faults { minor: usage.ru_minflt as u64, major: usage.ru_majflt as u64 }
-}
 
 fn limit() -> String {
     match getrlimit(Resource::Memlock).current {
@@ -208,17 +187,5 @@ mod tests {
         let found = mappings(smaps);
         let ranges: Vec<_> = found.iter().map(|one| (one.from, one.bytes, one.is_huge)).collect();
         assert_eq!(ranges, [(0x1000, 0x1000, true), (0x3000, 0x2000, false)]);
-    }
-
-    #[test]
-    fn first_touches_are_counted() {
-        let before = faults();
-        let memory = block::Memory::heap(8 << 20);
-        for page in 0..2048 {
-            memory.write(page * 4096, &[1]);
-        }
-        let after = faults();
-        assert!(after.minor >= before.minor + 4, "{before:?} {after:?}");
-        assert!(after.major >= before.major);
     }
 }
