@@ -523,6 +523,36 @@ fn what_is_as_efficient_alone_passes_a_buffer_that_fills_if_others_wait_or_pass(
     assert_eq!(large_ones_passed(ordered, &[16, 16], false), [0, 0]);
 }
 
+/// Writes half of the maximum that is absorbed while the backing flushes, into a buffer whose last
+/// eighth has begun. Returns the number of write-throughs.
+fn large_ones_passed_beside_a_flush(is_of_client: bool) -> u64 {
+    let settings = Settings { dirty_blocks_max: 1024, dirty_age_ns: 100_000 * MS, ..settings() };
+    let mut scene = begun(settings);
+    scene.state.hangs.set(Some(|request| matches!(request, Request::Flush)));
+    if is_of_client {
+        scene.fill(1);
+        scene.begin(Request::Flush);
+    } else {
+        scene.fill(345);
+    }
+    scene.pass_ns(50 * MS);
+    scene.fill(394);
+    let throughs = scene.counters().writes_through;
+    scene.begin(write_blocks(4096, 16));
+    scene.pass_ns(MS);
+    scene.counters().writes_through - throughs
+}
+
+#[test]
+fn a_large_write_passes_beside_a_flush_only_if_nothing_is_written_back() {
+    assert_eq!(large_ones_passed_beside_a_flush(true), 1, "the backing would be idle");
+    assert_eq!(
+        large_ones_passed_beside_a_flush(false),
+        0,
+        "it writes back early, and flushes for that"
+    );
+}
+
 #[test]
 fn while_there_is_room_half_the_largest_is_absorbed_whoever_passes() {
     let mut scene = scene(settings());
