@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,6 +16,8 @@ from .storage import reason_of
 #: Schemes of ``--on``, and those of Dask. TLS is configured by Dask's own settings.
 SCHEMES = {"dask://": "tcp://", "dask+tls://": "tls://"}
 _CONNECT_SECONDS = 15
+#: Time between two checks that the cluster has workers.
+_WATCH_SECONDS = 5.0
 #: Beginning of the names of tasks.
 _KEY = "overdrive-sweep-"
 #: Beginning of the variables that set Dask's certificates.
@@ -36,8 +40,11 @@ def scheduler_address(on: str) -> str:
 class Cluster:
     """A connection to a scheduler."""
 
-    def __init__(self, on: str, version: str, job_bytes: int | None) -> None:
+    def __init__(
+        self, on: str, version: str, job_bytes: int | None, message: Callable[[str], None]
+    ) -> None:
         self.on = on
+        self.message = message
         address = scheduler_address(on)
         try:
             from distributed import Client
@@ -53,6 +60,7 @@ class Cluster:
                 what += ", or the certificates in Dask's configuration"
             reason = reason_of(error)
             raise SweepError(f"--on {on}: no scheduler answers ({reason}); {what}") from None
+        self.resources: dict[str, float] | None = None
         try:
             self.workers = self._check_workers(version)
             self.resources = self._resources(job_bytes)
@@ -68,8 +76,7 @@ class Cluster:
         """Returns the number of workers, all of which have this version of the package."""
         found: dict[str, Any] = self.client.run(_version_probe(), on_error="return")
         if not found:
-            what = f"start some by `dask worker {scheduler_address(self.on)}`"
-            raise SweepError(f"--on {self.on}: the cluster has no workers; {what}")
+            raise SweepError(f"--on {self.on}: the cluster has no workers; {self._start_some()}")
         for worker, its in sorted(found.items()):
             if its != version:
                 has = "no package overdrive" if its is None else f"version {its} of overdrive"
@@ -85,8 +92,7 @@ class Cluster:
         """Returns the resources of a job. A worker without them would never receive it."""
         if job_bytes is None:
             return None
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        most = max((worker.get("resources", {}).get("memory", 0) for worker in workers), default=0)
+        most = max(self._memory_of_workers(), default=0)
         if most < job_bytes:
             has = f"at most {words(most)}" if most else "none"
             raise SweepError(
@@ -95,12 +101,54 @@ class Cluster:
             )
         return {"memory": job_bytes}
 
+    def _memory_of_workers(self) -> list[float]:
+        """Returns the memory that each worker declares, in bytes; 0: none."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        return [worker.get("resources", {}).get("memory", 0) for worker in workers]
+
+    def _start_some(self) -> str:
+        resources = ""
+        if self.resources is not None:
+            resources = f' --resources "memory={self.resources["memory"]:.0f}"'
+        return f"start some by `dask worker {scheduler_address(self.on)}{resources}`"
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Reports while no worker can take a job: Dask waits for one without a word."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            is_reported = False
+            while not ended.wait(_WATCH_SECONDS):
+                try:
+                    memory = self._memory_of_workers()
+                except Exception:  # noqa: BLE001: Dask has errors of all kinds
+                    # The loss of the scheduler ends the jobs.
+                    continue
+                needed = self.resources["memory"] if self.resources is not None else 0
+                is_lost = all(its < needed for its in memory)
+                if is_lost and not is_reported and not ended.is_set():
+                    what = f"the sweep waits for another; {self._start_some()}"
+                    self.message(f"overdrive: --on {self.on}: the last worker is lost; {what}")
+                is_reported = is_lost
+
+        # It may wait for a scheduler that is lost, and holds up nothing.
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
+
     def run(self, batches: Sequence[Batch]) -> Iterator[list[tuple[Job, Result]]]:
         """Yields jobs with their results as they end.
 
         Raises:
             SweepError: the connection to the scheduler is lost.
         """
+        with self._watched():
+            yield from self._run(batches)
+
+    def _run(self, batches: Sequence[Batch]) -> Iterator[list[tuple[Job, Result]]]:
         from distributed import as_completed
 
         by_key = {_KEY + batch.key: batch for batch in batches}

@@ -133,7 +133,8 @@ class Sweep:
     def _connect(self, on: str) -> Cluster:
         self.progress.start(f"waiting for the scheduler {on}")
         try:
-            return Cluster(on, native.version(), self.manifest.memory_bytes)
+            memory_bytes = self.manifest.memory_bytes
+            return Cluster(on, native.version(), memory_bytes, self.progress.message)
         except BaseException:
             self.progress.end()
             raise

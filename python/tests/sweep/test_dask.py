@@ -123,6 +123,11 @@ def test_jobs_of_a_batch_that_dask_gives_up_are_tried_alone(home: Path, tmp_path
         until(lambda: len(parts(small / "killed")) >= 16)
         assert len(parts(small / "killed")) < 110, "too late to be in the middle"
         cluster.end(first)
+        assert running.stderr is not None
+        lost = next(line for line in running.stderr if line.startswith("overdrive: "))
+        start = f"start some by `dask worker tcp://{cluster.url.partition('//')[2]}`"
+        waits = f"the last worker is lost; the sweep waits for another; {start}"
+        assert lost == f"overdrive: --on {cluster.url}: {waits}\n"
         cluster.worker()
         out, errors = running.communicate(timeout=240)
         assert (running.returncode, messages(errors)) == (0, []), (out, errors)
