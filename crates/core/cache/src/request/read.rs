@@ -47,7 +47,7 @@ impl Handle {
         let (first, blocks) = blocks_of(&at);
         let entry = self.shared.shards.of(first);
         let rests = self.rest_rules(&at);
-        if reader == Reader::Client {
+        if reader.is_client() {
             self.note_first_read(&at);
         }
         loop {

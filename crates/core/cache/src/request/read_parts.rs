@@ -67,12 +67,14 @@ impl Handle {
             done += count;
             (count > 0).then_some(part)
         });
+        let mut its = reader;
         while let Some((at, into)) = parts.next() {
-            let mut part = pin!(self.read_part(at, &into, reader));
+            let mut part = pin!(self.read_part(at, &into, its));
             match poll_fn(|context| Poll::Ready(part.as_mut().poll(context))).await {
                 Poll::Ready(result) => result?,
-                Poll::Pending => return self.read_beside(part, parts, reader).await,
+                Poll::Pending => return self.read_beside(part, parts, reader.further()).await,
             }
+            its = reader.further();
         }
         Ok(())
     }

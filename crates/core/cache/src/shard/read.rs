@@ -34,6 +34,8 @@ pub(crate) enum QuickRead {
 pub(crate) enum Reader {
     /// A client: it may be a part of a stream.
     Client,
+    /// The same, for a further part of a client's read.
+    Further,
     /// A read made on a client's advice; not part of a stream.
     Adviser,
     /// This program, which looks at the volume's contents: the read changes nothing.
@@ -43,9 +45,21 @@ pub(crate) enum Reader {
 impl Reader {
     fn origin(self) -> Origin {
         match self {
-            Reader::Client => Origin::Read,
+            Reader::Client | Reader::Further => Origin::Read,
             Reader::Adviser | Reader::Observer => Origin::Advised,
         }
+    }
+
+    /// Returns the origin of the parts of a read behind the first one.
+    pub(crate) fn further(self) -> Reader {
+        match self {
+            Reader::Client => Reader::Further,
+            other => other,
+        }
+    }
+
+    pub(crate) fn is_client(self) -> bool {
+        matches!(self, Reader::Client | Reader::Further)
     }
 }
 
@@ -313,6 +327,7 @@ impl Shard {
         let found = self.ahead.take_found();
         let update = match reader {
             Reader::Client => self.streams.read(at, found.blocks, true),
+            Reader::Further => self.streams.read_further(at, found.blocks),
             Reader::Adviser | Reader::Observer => {
                 self.streams.found(found.blocks);
                 StreamUpdate::default()

@@ -133,6 +133,15 @@ pub(super) enum Found {
     Begins(usize),
 }
 
+/// The place of sectors in the read that requests them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    /// All of it, or its beginning.
+    First,
+    /// They follow a part of the same read.
+    Further,
+}
+
 impl Stream {
     /// Returns the maximum distance from the head of a request of this length.
     fn reach(&self, sectors: u32) -> u64 {
@@ -151,9 +160,9 @@ impl Stream {
         }
     }
 
-    /// Adds a request. Returns whether it is still a stream: not if it leaves out most of its way,
-    /// or returns to what it has read.
-    fn advance(&mut self, at: &Extent) -> bool {
+    /// Adds a request, or a further part of one. Returns whether it is still a stream: not if it
+    /// leaves out most of its way, or returns to what it has read.
+    fn advance(&mut self, at: &Extent, part: Part) -> bool {
         let (next, went) = match self.order {
             Order::Forward => (self.next.max(at.end()), at.end().saturating_sub(self.next)),
             Order::Backward => (self.next.min(at.first), self.next.saturating_sub(at.first)),
@@ -164,7 +173,7 @@ impl Stream {
         };
         self.next = next;
         self.request_sectors = self.request_sectors.max(at.count);
-        self.requests += 1;
+        self.requests += u64::from(part == Part::First);
         self.sectors += u64::from(at.count);
         let is_strided = matches!(self.order, Order::Strided(_));
         self.way.length += went;
@@ -209,11 +218,19 @@ impl Detector {
 
     /// Adds a read of these sectors.
     pub(super) fn add(&mut self, at: &Extent) -> Found {
+        self.add_part(at, Part::First)
+    }
+
+    /// Adds a part of a read. A further one begins no stream.
+    pub(super) fn add_part(&mut self, at: &Extent, part: Part) -> Found {
         self.reads += 1;
         if self.coarse.may_be_near(at.first)
-            && let Some(place) = self.continued(at)
+            && let Some(place) = self.continued(at, part)
         {
             return Found::Continues(place);
+        }
+        if part == Part::Further && self.lone.lengthen(at) {
+            return Found::Alone;
         }
         let Some(order) = self.lone.order(at) else { return Found::Alone };
         let place = self.free_index();
@@ -227,16 +244,16 @@ impl Detector {
         let request_sectors = at.count;
         self.streams[place] =
             Stream { order, next, request_sectors, requests: before, sectors, ..NONE };
-        self.advance(place, at);
+        self.advance(place, at, Part::First);
         Found::Begins(place)
     }
 
     /// Returns the stream to which a read belongs, and adds it. Ends streams that it contradicts.
-    fn continued(&mut self, at: &Extent) -> Option<usize> {
+    fn continued(&mut self, at: &Extent, part: Part) -> Option<usize> {
         let is_near = |near: &Near| at.first.wrapping_sub(near.from) <= near.length;
         for place in 0..self.used {
             if is_near(&self.near[place]) && self.streams[place].has(at) {
-                if self.advance(place, at) {
+                if self.advance(place, at, part) {
                     return Some(place);
                 }
                 self.set_near(place, NOWHERE);
@@ -246,9 +263,9 @@ impl Detector {
         None
     }
 
-    fn advance(&mut self, place: usize, at: &Extent) -> bool {
+    fn advance(&mut self, place: usize, at: &Extent, part: Part) -> bool {
         let stream = &mut self.streams[place];
-        let goes_on = stream.advance(at);
+        let goes_on = stream.advance(at, part);
         stream.last = self.reads;
         let near = stream.near();
         self.set_near(place, near);
@@ -333,6 +350,32 @@ mod tests {
         }
         let found = followed(reordered.into_iter().map(|read| (read * 8, 8)));
         assert!(found > 950, "{found}");
+    }
+
+    /// Adds a read of 4 MiB in parts of 1 MiB. Returns the streams that they belong to.
+    fn add_long(detector: &mut Detector, first: u64) -> [Found; 4] {
+        [0, 1, 2, 3].map(|number| {
+            let part = if number == 0 { Part::First } else { Part::Further };
+            detector.add_part(&Extent::new(first + number * 2048, 2048), part)
+        })
+    }
+
+    #[test]
+    fn the_parts_of_one_read_are_no_stream_and_those_of_several_are() {
+        let mut detector = Detector::new(1 << 40);
+        assert_eq!(add_long(&mut detector, 1 << 30), [Found::Alone; 4]);
+        assert_eq!(add_long(&mut detector, 0), [Found::Alone; 4]);
+        // One that follows the first.
+        let next = add_long(&mut detector, (1 << 30) + 8192);
+        assert!(matches!(next[0], Found::Begins(0)), "{next:?}");
+        assert_eq!(next[1..], [Found::Continues(0); 3]);
+        let stream = detector.stream(0);
+        assert_eq!((stream.requests, stream.next), (2, (1 << 30) + 16384));
+        // In steps of 8 MiB.
+        let steps: Vec<Found> =
+            (1..5).map(|step| add_long(&mut detector, (1 << 31) + step * 16384)[0]).collect();
+        assert!(matches!(steps[..], [Found::Alone, Found::Alone, Found::Begins(_), _]));
+        assert!(matches!(steps[3], Found::Continues(_)), "{steps:?}");
     }
 
     #[test]

@@ -9,9 +9,11 @@ const ENOUGH: u32 = 64;
 /// Requests after which a stream is trusted, and after which it is trusted where much was wasted.
 const REQUESTS: u64 = 3;
 const REQUESTS_DOUBTED: u64 = 16;
-/// A stream with requests of this length, 64 KiB, is trusted sooner.
+/// A stream with requests of this length, 64 KiB, is trusted sooner ...
 const LONG_SECTORS: u32 = 128;
 const REQUESTS_LONG: u64 = 2;
+/// ... unless so many reads were outside streams: long ones are often neighbours by chance.
+const ALONE_MANY: u32 = 16;
 
 /// The recent results of readahead.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,12 +32,12 @@ impl Gate {
         }
     }
 
-    /// Whether a stream is expected to continue.
-    pub(super) fn trusts(&self, stream: &Stream) -> bool {
+    /// Whether a stream is expected to continue. `alone`: the recent reads outside streams.
+    pub(super) fn trusts(&self, stream: &Stream, alone: u32) -> bool {
         let doubted = self.settled >= ENOUGH && self.wasted * 3 > self.settled;
         let enough = match stream.request_sectors {
             _ if doubted => REQUESTS_DOUBTED,
-            LONG_SECTORS.. => REQUESTS_LONG,
+            LONG_SECTORS.. if alone < ALONE_MANY => REQUESTS_LONG,
             _ => REQUESTS,
         };
         stream.requests >= enough

@@ -97,6 +97,17 @@ impl Lone {
         self.stride(at)
     }
 
+    /// Adds a further part to the request that ends where it begins, if that is stored.
+    pub(super) fn lengthen(&mut self, at: &Extent) -> bool {
+        let [first, end] = [at.first, at.end()].map(|sector| place(sector, self.borders.len()));
+        let is_stored = self.borders[first].end == at.first;
+        if is_stored {
+            self.borders[first].end = u64::MAX;
+            self.borders[end].end = at.end();
+        }
+        is_stored
+    }
+
     /// Returns the index of an area: neighbours mostly follow each other.
     fn area_place(&self, area: u64) -> usize {
         let line = place(area >> AREAS_A_LINE_SHIFT, self.areas.len());

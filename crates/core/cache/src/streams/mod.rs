@@ -27,7 +27,7 @@ use alloc::vec;
 use block::Extent;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use depth::{Begun, Depth};
-use detector::{Detector, Found, STREAMS};
+use detector::{Detector, Found, Part, STREAMS};
 use gate::Gate;
 use lane::{Event, Lock};
 use policy::Hash;
@@ -147,13 +147,23 @@ impl Streams {
     /// Reports a read that has missed, or was the first to read `found` blocks that were fetched
     /// ahead, or both.
     pub(crate) fn read(&self, at: &Extent, found: u32, has_missed: bool) -> StreamUpdate {
+        self.read_part(at, found, has_missed, Part::First)
+    }
+
+    /// Reports a further part of a read, which has missed. Without this, a long read would be a
+    /// stream of its own, and something would be fetched behind it.
+    pub(crate) fn read_further(&self, at: &Extent, found: u32) -> StreamUpdate {
+        self.read_part(at, found, true, Part::Further)
+    }
+
+    fn read_part(&self, at: &Extent, found: u32, has_missed: bool, part: Part) -> StreamUpdate {
         if found > 0 {
             self.unread.fetch_sub(found, Ordering::Relaxed);
         }
         self.count_accesses(at);
         self.followed.peek(|followed| {
             followed.gate.count(found, true);
-            let update = followed.read(at, has_missed, self.under_way_sectors());
+            let update = followed.read(at, part, has_missed, self.under_way_sectors());
             self.has_due.store(followed.due != 0, Ordering::Relaxed);
             let Some((place, was_requested)) = update else {
                 if followed.alone > BEGINNING {
@@ -335,9 +345,15 @@ impl Streams {
 impl Followed {
     /// Returns the stream of a read, and whether the read has missed sectors that were requested
     /// ahead of it.
-    fn read(&mut self, at: &Extent, has_missed: bool, under_way: u64) -> Option<(usize, bool)> {
-        let found = self.detector.add(at);
-        let (place, was_requested) = match found {
+    fn read(
+        &mut self,
+        at: &Extent,
+        part: Part,
+        has_missed: bool,
+        under_way: u64,
+    ) -> Option<(usize, bool)> {
+        let (place, was_requested) = match self.detector.add_part(at, part) {
+            Found::Alone if part == Part::Further => return None,
             Found::Alone => {
                 self.alone = (self.alone + 1).min(ALONE_MAX);
                 return None;
@@ -366,7 +382,7 @@ impl Followed {
     /// Marks a stream as in need of a piece, if it is trusted and its window has room.
     fn mark_due(&mut self, place: usize) {
         let stream = self.detector.stream(place);
-        if self.gate.trusts(stream) && self.windows[place].has_room(stream) {
+        if self.gate.trusts(stream, self.alone) && self.windows[place].has_room(stream) {
             self.due |= 1 << place;
         }
     }
@@ -420,6 +436,26 @@ impl Followed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two reads of 1 MiB that follow each other, behind this number of reads outside streams.
+    /// Returns whether something is fetched behind them.
+    fn fetches_behind_two(alone: u64) -> bool {
+        let geometry = Geometry { slots: 1 << 16, ..Geometry::default() };
+        let streams = Streams::new(1 << 40, &geometry, 1 << 14);
+        let read = |first: u64| streams.read(&Extent::new(first, 2048), 0, true);
+        // In no steps of the same length.
+        (0..alone).for_each(|number| drop(read((number * number + 7) << 20)));
+        read(0);
+        read(2048);
+        streams.next(0, 0).is_some()
+    }
+
+    #[test]
+    fn two_long_reads_among_many_others_are_no_stream_yet() {
+        assert!(fetches_behind_two(0));
+        assert!(fetches_behind_two(8));
+        assert!(!fetches_behind_two(30));
+    }
 
     #[test]
     fn a_new_stream_wants_nothing_because_another_did_that_had_its_place() {
