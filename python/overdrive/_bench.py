@@ -9,7 +9,8 @@ from typing import Any, final
 import pyarrow as pa
 
 from . import _native, _tables
-from ._parameters import Size, size_bytes
+from ._parameters import Size, number, path_text, size_bytes, text, whole
+from ._replay import check_seed
 from .errors import UsageError
 
 __all__ = ["BenchResult", "bench", "drives", "suites"]
@@ -126,21 +127,21 @@ def bench(
         DeviceError: The drive failed.
         KeyboardInterrupt: Ctrl-C.
     """
-    if time is not None and not 0 < time < 1e9:
+    if time is not None and not 0 < number("time", time) < 1e9:
         raise UsageError(f"time {time}: write seconds above 0")
-    text = _native.bench(
-        suite,
-        drive,
+    found = _native.bench(
+        text("suite", suite),
+        text("drive", drive),
         cache=size_bytes("cache", cache),
-        seed=seed,
-        state=state,
-        prepare=prepare,
-        scale=scale,
-        only=only,
-        spare_percent=spare_percent,
+        seed=check_seed(seed),
+        state=text("state", state),
+        prepare=None if prepare is None else text("prepare", prepare),
+        scale=None if scale is None else number("scale", scale),
+        only=None if only is None else text("only", only),
+        spare_percent=whole("spare_percent", spare_percent, 0, 90),
         span=size_bytes("span", span),
         time_us=None if time is None else round(time * 1e6),
-        era=era,
-        prices=None if prices is None else os.fspath(prices),
+        era=None if era is None else whole("era", era, 1, 9999),
+        prices=None if prices is None else path_text("prices", prices),
     )
-    return BenchResult(json.loads(text))
+    return BenchResult(json.loads(found))

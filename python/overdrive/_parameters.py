@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable, Sequence
 from typing import Union
@@ -19,11 +20,51 @@ def names(parameter: str, value: str | Iterable[str]) -> list[str]:
     """Returns the names of a parameter: one, or several."""
     if isinstance(value, str):
         return [value]
-    found = list(value)
-    for name in found:
-        if not isinstance(name, str):
-            raise UsageError(f"{parameter} {name!r}: is no text; write a name")
+    if not isinstance(value, Iterable):
+        raise UsageError(f"{parameter} {value!r}: is no text; write a name, or a list of names")
+    return [text(parameter, one) for one in value]
+
+
+def text(parameter: str, value: object) -> str:
+    """Returns a parameter that is a text."""
+    if not isinstance(value, str):
+        raise UsageError(f"{parameter} {value!r}: is no text; write a name")
+    return value
+
+
+def path_text(parameter: str, value: Path) -> str:
+    """Returns a path as text."""
+    try:
+        found = os.fspath(value)
+    except TypeError:
+        found = None
+    if not isinstance(found, str):
+        raise UsageError(f"{parameter} {value!r}: is no path; write text, or a pathlib.Path")
+    if not found:
+        raise UsageError(f"{parameter} {value!r}: is empty; write the path of a file")
     return found
+
+
+def whole(parameter: str, value: object, least: int, most: int) -> int:
+    """Returns a whole number of a range. Integers of NumPy are accepted."""
+    try:
+        found = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise UsageError(f"{parameter} {value!r}: is no whole number; write it without quotes "
+                         "and without a point") from None
+    if not least <= found <= most:
+        raise UsageError(f"{parameter} {found}: write a number from {least} to {most}")
+    return found
+
+
+def number(parameter: str, value: object) -> float:
+    """Returns a number."""
+    if isinstance(value, str):
+        raise UsageError(f"{parameter} {value!r}: is text; write a number without quotes")
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"{parameter} {value!r}: is no number") from None
 
 
 def size_text(parameter: str, value: Size) -> str:

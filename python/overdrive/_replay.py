@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-import os
 from collections.abc import Iterable
 from typing import Any, Literal
 
 from . import _native
-from ._parameters import Path, Size, names, size_bytes
+from ._parameters import Path, Size, names, number, path_text, size_bytes, text, whole
 from .errors import UsageError
 
 __all__ = ["replay"]
@@ -67,35 +67,51 @@ def replay(
         KeyboardInterrupt: Ctrl-C.
     """
     check_depth(depth)
-    if speed is not None and not 1e-6 <= speed <= 1e6:
+    _check_policy(policy)
+    if speed is not None and not 1e-6 <= number("speed", speed) <= 1e6:
         raise UsageError(f"speed {speed}: write a number from 0.000001 to 1000000")
-    if idle_max is not None and not 0 <= idle_max < 1e12:
+    if idle_max is not None and not 0 <= number("idle_max", idle_max) < 1e12:
         raise UsageError(f"idle_max {idle_max}: write seconds, 0 or more")
     if (depth is not None or dependent) and (speed is not None or idle_max is not None):
         raise UsageError("depth and dependent are without times: omit speed and idle_max")
     if depth is not None and dependent:
         raise UsageError("depth and dependent exclude each other: omit one")
-    text = _native.replay(
-        os.fspath(trace),
-        drive,
-        format=format,
+    found = _native.replay(
+        path_text("trace", trace),
+        text("drive", drive),
+        format=None if format is None else text("format", format),
         devices=names("devices", devices),
         cache=size_bytes("cache", cache),
         policy=policy,
-        seed=seed,
-        state=state,
+        seed=check_seed(seed),
+        state=text("state", state),
         depth=depth,
         dependent=dependent,
         speed=speed,
         idle_us_max=None if idle_max is None else round(idle_max * 1e6),
-        map=map,
-        prices=None if prices is None else os.fspath(prices),
+        map=None if map is None else text("map", map),
+        prices=None if prices is None else path_text("prices", prices),
     )
-    result: dict[str, Any] = json.loads(text)
+    result: dict[str, Any] = json.loads(found)
     return result
 
 
 def check_depth(depth: int | None) -> None:
     """Refuses numbers of requests in flight that no replay has."""
-    if depth is not None and not 1 <= depth <= 2048:
-        raise UsageError(f"depth {depth}: write a number from 1 to 2048")
+    if depth is not None:
+        whole("depth", depth, 1, 2048)
+
+
+def check_seed(seed: int | None) -> int | None:
+    """Returns a seed, which has 64 bits."""
+    return None if seed is None else whole("seed", seed, 0, (1 << 64) - 1)
+
+
+def _check_policy(policy: str) -> None:
+    """Refuses names of no policy. The native part refuses those that are only simulated."""
+    known = _native.policies()
+    if text("policy", policy) not in known:
+        near = difflib.get_close_matches(policy, known, 1)
+        hint = f"did you mean '{near[0]}'?" if near else "choose one of "
+        hint += "" if near else ", ".join(_native.served_policies())
+        raise UsageError(f"policy {policy}: there is no such policy; {hint}")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import pyarrow as pa
 
 from . import _tables
-from ._parameters import Path
+from ._parameters import Path, path_text
 from .errors import MalformedError, NotFoundError, PermissionDeniedError, ReadError
 
 __all__ = ["head", "read_result"]
@@ -29,7 +28,7 @@ def read_result(path: Path) -> pa.Table:
         ReadError: The file cannot be read.
         MalformedError: The file is no result, or is damaged; the message has the line or the key.
     """
-    path = os.fspath(path)
+    path = path_text("path", path)
     result = _load(path)
     schema = result.get("schema")
     kinds = {"overdrive.sim/1": _tables.runs, "overdrive.bench/1": _tables.rows,
@@ -69,7 +68,8 @@ def _load(path: str) -> dict[str, Any]:
 def head(table: pa.Table) -> dict[str, Any]:
     """Returns the facts about a table's origin: the result's object without its rows.
 
-    For a simulation these are ``format``, ``complete``, ``count``, ``footprint_blocks`` and others.
-    Other tables have none.
+    For a simulation these are ``format``, ``complete``, ``count``, ``footprint_blocks`` and others,
+    for a suite ``drive``, ``cache``, ``prices``, ``method`` and others. Tables that are not results,
+    such as those of traces, have none: the object is empty.
     """
     return _tables.head_of(table)

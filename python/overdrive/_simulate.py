@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
@@ -11,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from . import _native, _tables
-from ._parameters import Path, Size, names, size_texts
+from ._parameters import Path, Size, names, path_text, size_texts, text, whole
 from ._replay import check_depth, replay
 from .errors import UsageError
 
@@ -140,7 +139,7 @@ def _add_replay(run: dict[str, Any], trace: Path, drive: str, **parameters: Any)
 
 def _check_drive(drive: str, depth: int | None, map: str | None) -> None:
     """Refuses parameters that no replay could begin with, before a long simulation."""
-    _native.check_replay(drive, "filled")
+    _native.check_replay(text("drive", drive), "filled")
     if map not in (None, "wrap", "scale", "clip"):
         raise UsageError(f"drive_map {map!r}: write 'wrap', 'scale' or 'clip'")
     try:
@@ -174,21 +173,18 @@ def simulate_json(
     chosen = names("policies", policies)
     if not chosen:
         raise UsageError("policies: is empty; give at least one name")
-    for parameter, number in (("shards", shards), ("threads", threads)):
-        if number is not None and not 1 <= number < 1 << 16:
-            raise UsageError(f"{parameter} {number}: write a number from 1 to 65535")
-    text = _native.simulate(
-        os.fspath(trace),
-        format=format,
+    found = _native.simulate(
+        path_text("trace", trace),
+        format=None if format is None else text("format", format),
         memory=size_texts("memory", memory),
         policies=chosen,
         devices=names("devices", devices),
         reads_only=count == "reads",
-        shards=shards,
-        threads=threads,
+        shards=whole("shards", shards, 1, 65_535),
+        threads=None if threads is None else whole("threads", threads, 1, 65_535),
         sample=None if sample is None else str(sample),
         compress=None if compress is None else str(compress),
-        map=None if map is None else os.fspath(map),
+        map=None if map is None else path_text("map", map),
     )
-    result: dict[str, Any] = json.loads(text)
+    result: dict[str, Any] = json.loads(found)
     return result

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from typing import Any, final
 
 import pyarrow as pa
 
 from . import _native
-from ._parameters import Path, names
-from .errors import UsageError
+from ._parameters import Path, names, path_text, text, whole
 
 __all__ = ["Trace", "formats", "open_trace"]
 
@@ -92,8 +90,8 @@ class Trace:
     """A recorded trace in a file. It has no open file; each method reads from the beginning."""
 
     def __init__(self, path: Path, format: str | None = None) -> None:
-        self._path = os.fspath(path)
-        self._asked = format
+        self._path = path_text("path", path)
+        self._asked = None if format is None else text("format", format)
         self._format = _native.TraceReader(self._path, format).format()
 
     def __repr__(self) -> str:
@@ -122,10 +120,10 @@ class Trace:
             UsageError: There is no such device.
             MalformedError: The file is damaged, or has no request.
         """
-        text = _native.trace_info(
+        properties = _native.trace_info(
             self._path, format=self._asked, devices=names("devices", devices)
         )
-        found: dict[str, Any] = json.loads(text)
+        found: dict[str, Any] = json.loads(properties)
         return found
 
     def batches(self, rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
@@ -141,9 +139,7 @@ class Trace:
         Raises:
             UsageError: The number of rows is not above 0.
         """
-        if rows < 1:
-            raise UsageError(f"rows {rows}: write a number above 0")
-        reader = _read(self._path, self._asked, rows)
+        reader = _read(self._path, self._asked, whole("rows", rows, 1, (1 << 63) - 1))
         return pa.RecordBatchReader.from_batches(SCHEMA, reader)
 
     def to_arrow(self) -> pa.Table:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ._bench import BenchResult
 from .errors import Error, UsageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from ._bench import BenchResult
 
 __all__ = ["latency_percentiles", "miss_ratio_curve"]
 
@@ -37,10 +36,29 @@ def _axes(ax: Axes | None) -> Any:
     return pyplot.subplots()[1]
 
 
-def _check(table: pa.Table, columns: list[str]) -> None:
+def _check(table: object, columns: list[str]) -> None:
+    if not isinstance(table, pa.Table):
+        raise UsageError(f"table: is a {type(table).__name__}; give a table of this package")
     for name in columns:
         if name not in table.column_names:
             raise UsageError(f"table: has no column {name!r}; give a table of this package")
+
+
+def _plain_numbers(axis: Any) -> None:
+    """Labels a logarithmic axis with plain numbers instead of powers."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _log_ticks(axis: Any, low: float, high: float) -> None:
+    """Places ticks on a logarithmic axis: at 1, 2 and 5 of each power if there are few powers."""
+    from matplotlib.ticker import LogLocator
+
+    if high < 100 * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    _plain_numbers(axis)
 
 
 def miss_ratio_curve(table: pa.Table, ax: Axes | None = None) -> Axes:
@@ -67,6 +85,7 @@ def miss_ratio_curve(table: pa.Table, ax: Axes | None = None) -> Axes:
         points.sort()
         axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=policy)
     axes.set_xscale("log", base=2)
+    _plain_numbers(axes.xaxis)
     axes.set_xlabel("memory (MiB)")
     axes.set_ylabel("miss ratio")
     axes.set_ylim(0, 1)
@@ -87,7 +106,7 @@ def latency_percentiles(result: BenchResult | pa.Table, ax: Axes | None = None) 
         UsageError: No test has latencies.
         Error: matplotlib is not installed.
     """
-    table = result if isinstance(result, pa.Table) else result.table()
+    table = result.table() if isinstance(result, BenchResult) else result
     _check(table, ["test", *(name for name, _ in _PERCENTILES)])
     rows = [row for row in table.to_pylist() if row["p50_ns"] is not None]
     if not rows:
@@ -99,6 +118,8 @@ def latency_percentiles(result: BenchResult | pa.Table, ax: Axes | None = None) 
         axes.plot([x for x, _ in points], [y / 1e3 for _, y in points], marker="o", label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    _log_ticks(axes.yaxis, low, high)
     axes.set_xticks([1 / share for _, share in _PERCENTILES])
     axes.set_xticklabels([f"{100 * (1 - share):g} %" for _, share in _PERCENTILES])
     axes.set_xlabel("share of the requests")

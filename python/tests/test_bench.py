@@ -59,7 +59,7 @@ def test_wrong_parameters_are_named() -> None:
         ("qd1", DRIVE, {"cache": "1K"}, "cache 1 KiB: a cache needs at least 1 MiB"),
         ("qd1", DRIVE, {"cache": "x"}, "cache: 'x' is not a size"),
         ("qd1", DRIVE, {"only": "nothing"}, "only nothing: qd1 "),
-        ("qd1", DRIVE, {"spare_percent": 95}, "spare_percent 95: write 0 to 90 percent"),
+        ("qd1", DRIVE, {"spare_percent": 95}, "spare_percent 95: write a number from 0 to 90"),
         ("qd1", DRIVE, {"state": "stedy"}, "state stedy: "),
         ("qd1", DRIVE, {"scale": 2}, "scale 2: is for generated traces"),
         ("qd1", DRIVE, {"span": "9T"}, "span 9 TiB: "),

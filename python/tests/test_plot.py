@@ -31,6 +31,8 @@ def test_a_curve_has_a_line_for_each_policy(trace: str) -> None:
     rows = table.to_pylist()
     points = [(1, rows[1]["miss_ratio"]), (4, rows[0]["miss_ratio"])]
     assert [tuple(point) for point in lines[0].get_xydata()] == points
+    axes.figure.canvas.draw()
+    assert {"1", "2", "4"} <= {label.get_text() for label in axes.get_xticklabels()}
 
 
 def test_latencies_have_a_line_for_each_test() -> None:
@@ -47,6 +49,10 @@ def test_latencies_have_a_line_for_each_test() -> None:
 def test_tables_of_other_kinds_are_refused(trace: str) -> None:
     with pytest.raises(overdrive.UsageError, match="has no column 'trace'"):
         plot.miss_ratio_curve(pa.table({"a": [1]}))
+    for function in (plot.miss_ratio_curve, plot.latency_percentiles):
+        wrong: Any = function
+        with pytest.raises(overdrive.UsageError, match="^table: is a dict"):
+            wrong({})
     runs = overdrive.simulate(trace, memory="1M")
     with pytest.raises(overdrive.UsageError, match="has no column 'test'"):
         plot.latency_percentiles(runs)

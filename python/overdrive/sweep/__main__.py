@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import sys
+import threading
+import time
 from types import FrameType
 
 from .errors import ManifestError, SweepError
@@ -37,11 +39,21 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _end_with(parent: int) -> None:
+    """Interrupts this process once its parent has ended, also if that was killed."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def main(words: list[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
     options = _arguments().parse_args(words)
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
+    if words is not None:
+        # Called by the command `overdrive`, which may be killed.
+        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     progress = Progress()
     try:
         if options.workers is not None and options.workers < 1:

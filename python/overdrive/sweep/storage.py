@@ -31,12 +31,16 @@ def file_system(url: str) -> tuple[Any, str]:
     try:
         import fsspec.core
     except ImportError:
-        what = f"run {sys.executable} -m pip install fsspec"
+        package = "s3fs" if url.startswith("s3://") else "fsspec"
+        what = f"run {sys.executable} -m pip install {package}"
         raise SweepError(f"{url}: URLs require fsspec; {what}") from None
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
         raise SweepError(f"{url}: {error}; install the package for this kind of URL") from None
+    except TypeError as error:
+        # A very old s3fs, which pip takes if other packages exclude newer ones.
+        raise SweepError(f"{url}: {error}; upgrade the package for this kind of URL") from None
     return found
 
 

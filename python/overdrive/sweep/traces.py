@@ -59,7 +59,10 @@ def find(manifest: Manifest) -> list[Trace]:
             if glob.has_magic(pattern):
                 matches = [one for one in matches if not _is_result(one[1], output)]
             if not matches:
-                what = f"'{pattern}' matches no file; mend the path, which is relative to the manifest"
+                remedy = "mend the URL" if is_url(pattern) else (
+                    "mend the path, which is relative to the manifest"
+                )
+                what = f"'{pattern}' matches no file; {remedy}"
                 raise manifest.error(f"traces[{at}].path", what)
             for name, path, size in matches:
                 found.setdefault(path, Trace(name, path, source.format, source.workload, size))

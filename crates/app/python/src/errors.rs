@@ -13,12 +13,13 @@ pyo3::import_exception!(overdrive.errors, ReadError);
 pyo3::import_exception!(overdrive.errors, UsageError);
 
 /// Parameters of the package by the options of the command, which libraries name in messages.
-const PARAMETERS: [(&str, &str); 19] = [
+const PARAMETERS: [(&str, &str); 20] = [
     ("--cache", "cache"),
     ("--compress", "compress"),
     ("--dependent", "dependent"),
     ("--depth", "depth"),
     ("--device", "devices"),
+    ("--era", "era"),
     ("--format", "format"),
     ("--idle-max", "idle_max"),
     ("--map", "map"),
