@@ -137,8 +137,9 @@ def test_a_killed_worker_changes_nothing(long: Path) -> None:
 def test_a_killed_sweep_goes_on_with_the_same_bytes(long: Path) -> None:
     path, folder, running = catch(long, "sweep")
     own = workers(running.pid)
+    # A worker that has just started is not there yet.
+    until(lambda: folder_of(own[0]).parent.name.startswith("overdrive-sweep-"))
     above = folder_of(own[0]).parent
-    assert above.name.startswith("overdrive-sweep-")
     running.kill()
     running.communicate()
     # Its workers do not go on without it, and leave nothing behind.
