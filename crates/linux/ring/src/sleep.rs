@@ -67,7 +67,9 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 stay();
-                while busy.load(Ordering::Relaxed) {}
+                while busy.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
             });
             scope.spawn(|| {
                 stay();
