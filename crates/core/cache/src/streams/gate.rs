@@ -12,7 +12,7 @@ const REQUESTS_DOUBTED: u64 = 16;
 /// A stream with requests of this length, 64 KiB, is trusted sooner ...
 const LONG_SECTORS: u32 = 128;
 const REQUESTS_LONG: u64 = 2;
-/// ... unless so many reads were outside streams: long ones are often neighbours by chance.
+/// ... unless this number of reads were outside streams lately: some are neighbours by chance.
 const ALONE_MANY: u32 = 16;
 
 /// The recent results of readahead.
