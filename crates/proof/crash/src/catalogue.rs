@@ -71,7 +71,7 @@ pub fn honest_over_link() -> Box<dyn Subject> {
 }
 
 /// Bugs for which no hunt looks, because hardly any history of the engine shows them:
-/// `tests/engine.rs` has a seed of each, and `tests/export` finds them.
+/// `tests/export` finds them.
 const NOT_HUNTED: [&str; 2] = ["KeepUnanswered", "KeepAfterLoss"];
 
 /// Returns every planted bug for which a hunt looks.

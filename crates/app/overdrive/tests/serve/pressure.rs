@@ -103,7 +103,8 @@ fn writing_out_takes_no_page_faults_while_others_take_the_memory() {
         let (major_after, minor_after, dirty_after) = counted();
         assert_eq!(dirty_after, 0);
         assert_eq!(major_after, major, "something was read from a disk");
-        assert!(minor_after < minor + 32, "{minor} minor faults, then {minor_after}");
+        // A thread that wakes for the first time takes a few; writing out would take one a block.
+        assert!(minor_after < minor + dirty / 16, "{minor} minor faults, then {minor_after}");
         server.volume(&["resume"]).well();
     }
     drop(hog);
