@@ -93,6 +93,10 @@ fn writing_out_takes_no_page_faults_while_others_take_the_memory() {
             number(&stats["counters"]["blocks_dirty"]),
         )
     };
+    // Threads that write out for the first time touch memory of their own.
+    python(FILL, &[&server.uri, "0"]).well();
+    server.volume(&["pause"]).well();
+    server.volume(&["resume"]).well();
     for round in 0..scaled(4) {
         python(FILL, &[&server.uri, &round.to_string()]).well();
         // The memory of the control socket is resident after the first requests.
@@ -103,8 +107,7 @@ fn writing_out_takes_no_page_faults_while_others_take_the_memory() {
         let (major_after, minor_after, dirty_after) = counted();
         assert_eq!(dirty_after, 0);
         assert_eq!(major_after, major, "something was read from a disk");
-        // A thread that wakes for the first time takes a few; writing out would take one a block.
-        assert!(minor_after < minor + dirty / 16, "{minor} minor faults, then {minor_after}");
+        assert!(minor_after < minor + 32, "{minor} minor faults, then {minor_after}");
         server.volume(&["resume"]).well();
     }
     drop(hog);
