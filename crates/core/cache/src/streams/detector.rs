@@ -221,7 +221,7 @@ impl Detector {
         self.add_part(at, Part::First)
     }
 
-    /// Adds a part of a read. A further one begins no stream.
+    /// Adds a part of a read. One that follows a stored part begins no stream.
     pub(super) fn add_part(&mut self, at: &Extent, part: Part) -> Found {
         self.reads += 1;
         if self.coarse.may_be_near(at.first)
