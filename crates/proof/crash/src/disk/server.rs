@@ -216,9 +216,10 @@ impl State {
     }
 
     /// The client drops the connection of a role, whose end it has noticed or which it ends.
-    pub(crate) fn drop_connection(&mut self, role: Role, now_ns: u64) {
+    /// Returns whether there was one.
+    pub(crate) fn drop_connection(&mut self, role: Role, now_ns: u64) -> bool {
         self.cut(role, now_ns);
-        *self.server().line(role) = Line::default();
+        std::mem::take(self.server().line(role)).number > 0
     }
 
     /// Leaves the requests of a connection that is cut to the server: each is executed late, or

@@ -142,8 +142,11 @@ impl Link {
         }
     }
 
+    /// A loss is noted also where the next attempt to connect succeeds: errors count from then on.
     fn drop_connection(&self, role: Role, now_ns: u64) {
-        self.disk.with(|state| state.drop_connection(role, now_ns));
+        if self.disk.with(|state| state.drop_connection(role, now_ns)) {
+            self.state.note_lost(now_ns);
+        }
     }
 
     /// Returns the connection of a role, or makes one.
