@@ -16,8 +16,9 @@ const SMALL: [&str; 3] =
     ["blocksize-minimum=512", "blocksize-preferred=4K", "blocksize-maximum=64K"];
 
 /// Arguments: URI, a file, the path whose existence ends the writes, the largest number of blocks,
-/// and any other one if nothing is zeroed. Writes numbered blocks, and keeps their numbers in the file: one of 8 bytes for each block, with
-/// the highest bit if the last change of the block was not answered.
+/// and any other one if nothing is zeroed. Writes numbered blocks, and keeps their numbers in the
+/// file: one of 8 bytes for each block, with the highest bit if the last change of the block was
+/// not answered.
 const WRITES: &str = r#"
 import nbd, os, random, struct, sys, time
 uri, path, over, most, *no_zeros = sys.argv[1:]
