@@ -1,8 +1,9 @@
 //! Changes (writes, zeros, discards): split, admitted by their shards, or delayed.
 
+use crate::backing::in_flight::RequestKind;
 use crate::blocks::{blocks_of, cut};
 use crate::dirty::level::ONE;
-use crate::dirty::throttle::ThrottleWait;
+use crate::dirty::throttle::{ThrottleWait, WriterTimes};
 use crate::handle::Handle;
 use crate::planted::{Bug, planted};
 use crate::shard::shards::ShardEntry;
@@ -291,15 +292,23 @@ impl Handle {
     /// lose it gradually, not all of it in one wait.
     async fn wait_for_writeback(&self, mine: u64, new: u32, lead: u32) {
         let throttle = &self.shared.throttle;
-        let lead = throttle.ahead().max(u64::from(lead) * ONE);
-        match self.shared.writeback.estimator.change_ns(new) {
-            Some(least_ns) if lead > 0 => {
-                let end_ns = self.lane.now().saturating_add(throttle.wait_max_ns(least_ns));
+        let ahead = throttle.ahead().max(u64::from(lead) * ONE);
+        match self.writer_times(new) {
+            Some(times) if ahead > 0 => {
+                let end_ns = self.lane.now().saturating_add(throttle.wait_max_ns(times, lead));
                 first(throttle.after(mine), self.lane.sleep_until(end_ns)).await;
-                throttle.after(mine.saturating_sub(lead)).await;
+                throttle.after(mine.saturating_sub(ahead)).await;
             }
             _ => throttle.after(mine).await,
         }
         throttle.note_continued(mine);
+    }
+
+    /// Returns the backing's times for this number of blocks, as far as they are known.
+    fn writer_times(&self, blocks: u32) -> Option<WriterTimes> {
+        let estimator = &self.shared.writeback.estimator;
+        let reads = self.shared.backing.in_flight.waiting(RequestKind::Read);
+        let usual_ns = if reads == 0 { estimator.usual_ns(blocks) } else { None };
+        estimator.change_ns(blocks).map(|least_ns| WriterTimes { usual_ns, least_ns })
     }
 }

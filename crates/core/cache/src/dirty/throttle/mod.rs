@@ -25,11 +25,15 @@
 //!
 //! One request may take a drive many times as long as others: its firmware has work of its own, or
 //! its buffer is full while its flash programs slow pages. A writer does not wait for all of that.
-//! After twice the time of an undisturbed run, for each waiting writer, it may continue *ahead* of
-//! writeback, by an eighth of the remaining room. Its claim stays, so that later writers wait for
-//! it too, and a backing that serves nothing for longer holds the writers back as before. If that
-//! room shrinks, because an epoch is closed or the backing has become slower, writers continue at
-//! the distance that they have: one of them would wait for all of the difference.
+//! After its *turn*, the time in which the backing usually writes the blocks of all waiting
+//! writers, it may continue *ahead* of writeback, by an eighth of the remaining room; also where
+//! the run before it is long, or does not quite cover its claim. Turns become longer as that room
+//! is used. (Many writers wait for many runs, and would use all of the room. Beside reads, the
+//! usual time lacks theirs. Then the limit is twice the time of an undisturbed run for each waiting
+//! writer.) The claim stays, so that later writers wait for it too, and a backing that serves
+//! nothing for longer holds the writers back as before. If that room shrinks, because an epoch is
+//! closed or the backing has become slower, writers continue at the distance that they have: one of
+//! them would wait for all of the difference.
 
 use crate::dirty::level::{Level, ONE};
 use crate::dirty::limits::Pace;
@@ -47,8 +51,14 @@ pub(crate) const PRICE_MAX: u64 = ONE + ONE / LONGER;
 /// Minimum number of written-back blocks that no writer has claimed and that are kept for the next
 /// writers; fewer where the room is small.
 const SPARE: u32 = 16;
-/// The maximum wait where there is room, in times of an undisturbed run for each waiting writer. A
-/// run that takes longer was queued in the device (as for the window of the estimator).
+/// A turn is longer than the usual time of its blocks by one part in this number. Otherwise writers
+/// that never wait for more than their turns would keep all of their lead used.
+const TURN_LONGER: u64 = 8;
+/// The maximum number of waiting writers for which a turn counts.
+const FEW: u64 = 4;
+/// The maximum wait of more of them where there is room, in times of an undisturbed run for each
+/// waiting writer. A run that takes longer was queued in the device (as for the window of the
+/// estimator).
 const WAIT_MAX: u64 = 2;
 /// The number of events on which writers wait, by their position in the queue: only the writers
 /// concerned are woken.
@@ -95,6 +105,15 @@ impl Default for Throttle {
             slowed_ns: AtomicU64::new(0),
         }
     }
+}
+
+/// The backing's times for the blocks of a writer that waits, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriterTimes {
+    /// At its measured rate. None: others are served, too.
+    pub(crate) usual_ns: Option<u64>,
+    /// Without a queue.
+    pub(crate) least_ns: u64,
 }
 
 /// When a writer may continue.
@@ -170,11 +189,24 @@ impl Throttle {
         Waiting(self)
     }
 
-    /// Returns the time after which a waiting writer may continue ahead of writeback, where a run
-    /// of its blocks takes `least_ns` without a queue.
-    pub(crate) fn wait_max_ns(&self, least_ns: u64) -> u64 {
+    /// Returns the time after which a waiting writer may continue up to `lead` blocks ahead of
+    /// writeback.
+    pub(crate) fn wait_max_ns(&self, times: WriterTimes, lead: u32) -> u64 {
         let writers = u64::from(self.waiting.load(Ordering::SeqCst).max(1));
-        least_ns.saturating_mul(WAIT_MAX).saturating_mul(writers)
+        match times.usual_ns {
+            Some(usual_ns) if writers <= FEW => {
+                self.turn_ns(usual_ns.saturating_mul(writers), lead)
+            }
+            _ => times.least_ns.saturating_mul(WAIT_MAX).saturating_mul(writers),
+        }
+    }
+
+    /// Returns the turn of writers whose blocks usually take this time in all.
+    fn turn_ns(&self, all_ns: u64, lead: u32) -> u64 {
+        let turn_ns = u128::from(all_ns.saturating_add(all_ns / TURN_LONGER));
+        let lead = u64::from(lead) * ONE;
+        let left = lead.saturating_sub(self.ahead()).max(1);
+        u64::try_from(turn_ns * u128::from(lead) / u128::from(left)).unwrap_or(u64::MAX)
     }
 
     /// Waits until writeback has reached this position, or nothing is being written back.

@@ -246,13 +246,35 @@ fn where_each_epoch_ends_with_a_flush_a_block_has_its_share_of_those() {
 }
 
 #[test]
-fn the_maximum_wait_is_two_undisturbed_runs_for_each_waiting_writer() {
+fn a_turn_is_the_usual_time_of_all_waiting_writers_and_grows_as_the_lead_is_used() {
     let throttle = Throttle::default();
-    assert_eq!(throttle.wait_max_ns(100), 200, "before the writer has been counted");
+    let times = |usual_ns| WriterTimes { usual_ns: Some(usual_ns), least_ns: 1000 };
+    assert_eq!(throttle.wait_max_ns(times(800), 100), 900, "before the writer has been counted");
     let first = throttle.begin_wait();
-    assert_eq!(throttle.wait_max_ns(100), 200);
+    assert_eq!(throttle.wait_max_ns(times(800), 100), 900);
     let second = throttle.begin_wait();
-    assert_eq!(throttle.wait_max_ns(100), 400);
-    assert_eq!(throttle.wait_max_ns(u64::MAX / 2), u64::MAX);
+    assert_eq!(throttle.wait_max_ns(times(800), 100), 1800);
+    // Half of the lead is used, then all of it: only writeback ends the wait.
+    throttle.note_continued(50 * ONE);
+    assert_eq!(throttle.wait_max_ns(times(800), 100), 3600);
+    throttle.note_continued(100 * ONE);
+    assert_eq!(throttle.wait_max_ns(times(800), 100), 1800 * 100 * ONE);
+    throttle.note_continued(101 * ONE);
+    assert_eq!(throttle.wait_max_ns(times(u64::MAX / 2), 100), u64::MAX);
+    assert_eq!(throttle.wait_max_ns(times(800), 0), 0, "no lead: the wait for writeback follows");
     drop((first, second));
+}
+
+#[test]
+fn many_writers_and_those_beside_reads_wait_for_two_undisturbed_runs_each() {
+    let throttle = Throttle::default();
+    let alone = WriterTimes { usual_ns: Some(10), least_ns: 100 };
+    let beside_reads = WriterTimes { usual_ns: None, ..alone };
+    let first = throttle.begin_wait();
+    assert_eq!(throttle.wait_max_ns(beside_reads, 64), 200);
+    let others = [(); 4].map(|()| throttle.begin_wait());
+    assert_eq!(throttle.wait_max_ns(alone, 64), 1000);
+    let endless = WriterTimes { least_ns: u64::MAX / 2, ..alone };
+    assert_eq!(throttle.wait_max_ns(endless, 64), u64::MAX);
+    drop((first, others));
 }

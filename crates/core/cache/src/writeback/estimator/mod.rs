@@ -423,6 +423,13 @@ impl Estimator {
         }
     }
 
+    /// Returns the time in which the backing writes this number of blocks at its measured rate, if
+    /// it is measured.
+    pub(crate) fn usual_ns(&self, blocks: u32) -> Option<u64> {
+        let per_second = self.blocks_per_second.load(Ordering::Relaxed);
+        (u64::from(blocks) * 1_000_000_000).checked_div(per_second)
+    }
+
     /// Returns the backing's time for a change of this number of blocks, as far as is known. Where
     /// only longer runs are known, it is a share of the shortest one.
     pub(crate) fn change_ns(&self, blocks: u32) -> Option<u64> {

@@ -411,6 +411,17 @@ fn busy(least: &[(u32, u64)]) -> Estimator {
 }
 
 #[test]
+fn the_usual_time_is_known_once_the_rate_is_measured() {
+    let drain = Estimator::default();
+    assert_eq!(drain.usual_ns(8), None);
+    drain.blocks_per_second.store(4_000_000, Ordering::Relaxed);
+    assert_eq!(
+        [0, 1, 8, u32::MAX].map(|blocks| drain.usual_ns(blocks)),
+        [0, 250, 2000, 1_073_741_823_750].map(Some)
+    );
+}
+
+#[test]
 fn the_first_runs_are_short_and_shorter_ones_are_tried_on_an_idle_device() {
     let new = Estimator::default();
     assert_eq!([0; 4].map(|_| new.run_blocks(256, QUIET)), [16; 4], "nothing is known");
