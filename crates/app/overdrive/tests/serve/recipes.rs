@@ -3,6 +3,7 @@
 use crate::common::{OVERDRIVE, have, image, no_namespaces, place, run};
 use crate::home::Home;
 use crate::mounted::{can_mount, plain};
+use std::fs;
 use std::path::Path;
 
 const USE: &str = include_str!("../../../../../docs/USE.md");
@@ -54,18 +55,22 @@ fn the_mount_recipe_mounts_survives_a_kill_and_leaves_nothing() {
     assert!(first.starts_with("image="), "the first line says what is whose: {first}");
     let mount = mount.replace("--memory 2G", "--memory 16M");
     let serve = mount.lines().find(|line| line.starts_with("overdrive serve")).expect("a line");
+    // Background programs keep this output.
+    let errors = home.path().join("errors");
     let script = format!(
-        "{own}\nexec 9>&1 >/dev/null 2>&1\n{mount}\n\
+        "{own}\nexec 9>&1 >/dev/null 2>{}\nset -x\n{mount}\n\
          echo before > $mountpoint/file\nsync -f $mountpoint/file\n\
          kill -9 $(overdrive volume list -n -o pid)\n\
          (sleep 1; exec {}) &\n\
          echo after > $mountpoint/other\nsync -f $mountpoint/other\n\
          cat $mountpoint/file $mountpoint/other >&9\n{}\n[ ! -e $run ]",
+        plain(&errors),
         serve.trim_end_matches(" &"),
         block(USE, "unmount")
     );
-    let ended = shell(&home, &script).well();
-    assert_eq!(ended.stdout, "before\nafter\n");
+    let ended = shell(&home, &script);
+    let said = fs::read_to_string(errors).expect("ours");
+    assert_eq!((ended.status, &*ended.stdout), (0, "before\nafter\n"), "{said}");
     run("e2fsck", &["-fn", plain(&image)]).well();
 }
 
