@@ -25,15 +25,16 @@
 //!
 //! One request may take a drive many times as long as others: its firmware has work of its own, or
 //! its buffer is full while its flash programs slow pages. A writer does not wait for all of that.
-//! After its *turn*, the time in which the backing usually writes the blocks of all waiting
-//! writers, it may continue *ahead* of writeback, by an eighth of the remaining room; also where
-//! the run before it is long, or does not quite cover its claim. Turns become longer as that room
-//! is used. (Many writers wait for many runs, and would use all of the room. Beside reads, the
-//! usual time lacks theirs. Then the limit is twice the time of an undisturbed run for each waiting
-//! writer.) The claim stays, so that later writers wait for it too, and a backing that serves
-//! nothing for longer holds the writers back as before. If that room shrinks, because an epoch is
-//! closed or the backing has become slower, writers continue at the distance that they have: one of
-//! them would wait for all of the difference.
+//! After twice the time of an undisturbed run, for each waiting writer, it may continue *ahead* of
+//! writeback, by an eighth of the remaining room. Its claim stays, so that later writers wait for
+//! it too, and a backing that serves nothing for longer holds the writers back as before. If that
+//! room shrinks, because an epoch is closed or the backing has become slower, writers continue at
+//! the distance that they have: one of them would wait for all of the difference.
+//!
+//! Runs may be longer than a writer's change, or end just before its claim. For the first eighth of
+//! that lead, a writer has a *turn*: the time in which the backing usually writes the blocks of all
+//! waiting writers. (Many writers wait for many runs anyway, and the usual time lacks the reads
+//! that are served at the same time: there the longer limit holds from the start.)
 
 use crate::dirty::level::{Level, ONE};
 use crate::dirty::limits::Pace;
@@ -56,7 +57,9 @@ const SPARE: u32 = 16;
 const TURN_LONGER: u64 = 8;
 /// The maximum number of waiting writers for which a turn counts.
 const FEW: u64 = 4;
-/// The maximum wait of more of them where there is room, in times of an undisturbed run for each
+/// One part in this number of the lead is for turns.
+const TURNS_PART: u32 = 8;
+/// The maximum wait of other writers where there is room, in times of an undisturbed run for each
 /// waiting writer. A run that takes longer was queued in the device (as for the window of the
 /// estimator).
 const WAIT_MAX: u64 = 2;
@@ -193,20 +196,14 @@ impl Throttle {
     /// writeback.
     pub(crate) fn wait_max_ns(&self, times: WriterTimes, lead: u32) -> u64 {
         let writers = u64::from(self.waiting.load(Ordering::SeqCst).max(1));
+        let has_turns = writers <= FEW && self.ahead() < u64::from(lead / TURNS_PART) * ONE;
         match times.usual_ns {
-            Some(usual_ns) if writers <= FEW => {
-                self.turn_ns(usual_ns.saturating_mul(writers), lead)
+            Some(usual_ns) if has_turns => {
+                let all_ns = usual_ns.saturating_mul(writers);
+                all_ns.saturating_add(all_ns / TURN_LONGER)
             }
             _ => times.least_ns.saturating_mul(WAIT_MAX).saturating_mul(writers),
         }
-    }
-
-    /// Returns the turn of writers whose blocks usually take this time in all.
-    fn turn_ns(&self, all_ns: u64, lead: u32) -> u64 {
-        let turn_ns = u128::from(all_ns.saturating_add(all_ns / TURN_LONGER));
-        let lead = u64::from(lead) * ONE;
-        let left = lead.saturating_sub(self.ahead()).max(1);
-        u64::try_from(turn_ns * u128::from(lead) / u128::from(left)).unwrap_or(u64::MAX)
     }
 
     /// Waits until writeback has reached this position, or nothing is being written back.

@@ -246,22 +246,20 @@ fn where_each_epoch_ends_with_a_flush_a_block_has_its_share_of_those() {
 }
 
 #[test]
-fn a_turn_is_the_usual_time_of_all_waiting_writers_and_grows_as_the_lead_is_used() {
+fn a_turn_is_the_usual_time_of_all_waiting_writers_for_an_eighth_of_the_lead() {
     let throttle = Throttle::default();
-    let times = |usual_ns| WriterTimes { usual_ns: Some(usual_ns), least_ns: 1000 };
-    assert_eq!(throttle.wait_max_ns(times(800), 100), 900, "before the writer has been counted");
+    let times = WriterTimes { usual_ns: Some(800), least_ns: 1000 };
+    assert_eq!(throttle.wait_max_ns(times, 100), 900, "before the writer has been counted");
     let first = throttle.begin_wait();
-    assert_eq!(throttle.wait_max_ns(times(800), 100), 900);
+    assert_eq!(throttle.wait_max_ns(times, 100), 900);
     let second = throttle.begin_wait();
-    assert_eq!(throttle.wait_max_ns(times(800), 100), 1800);
-    // Half of the lead is used, then all of it: only writeback ends the wait.
-    throttle.note_continued(50 * ONE);
-    assert_eq!(throttle.wait_max_ns(times(800), 100), 3600);
-    throttle.note_continued(100 * ONE);
-    assert_eq!(throttle.wait_max_ns(times(800), 100), 1800 * 100 * ONE);
-    throttle.note_continued(101 * ONE);
-    assert_eq!(throttle.wait_max_ns(times(u64::MAX / 2), 100), u64::MAX);
-    assert_eq!(throttle.wait_max_ns(times(800), 0), 0, "no lead: the wait for writeback follows");
+    assert_eq!(throttle.wait_max_ns(times, 100), 1800);
+    let endless = WriterTimes { usual_ns: Some(u64::MAX / 2), ..times };
+    assert_eq!(throttle.wait_max_ns(endless, 100), u64::MAX);
+    throttle.note_continued(12 * ONE - 1);
+    assert_eq!(throttle.wait_max_ns(times, 100), 1800);
+    throttle.note_continued(12 * ONE);
+    assert_eq!(throttle.wait_max_ns(times, 100), 4000);
     drop((first, second));
 }
 
