@@ -95,7 +95,7 @@ fn no_volume_fails_that_waits_for_its_link_and_holds_what_was_lost() {
         assert!(failure.is_none(), "seed {seed:#x}");
     }
     let bug = crash::by_name("CountAcrossReturn").expect("a name from the list");
-    let seed = 0xb7c1_0680_80f7_7c07;
+    let seed = 0x91c8_1cbd_5603_d9c0;
     assert!(history(bug.as_ref(), seed, Scale::Swarm, false).failure.is_some());
 }
 
