@@ -16,12 +16,12 @@ const SMALL: [&str; 3] =
     ["blocksize-minimum=512", "blocksize-preferred=4K", "blocksize-maximum=64K"];
 
 /// Arguments: URI, a file, the path whose existence ends the writes, the largest number of blocks,
-/// and any other one if nothing is zeroed. Writes numbered blocks, and keeps their numbers in the
-/// file: one of 8 bytes for each block, with the highest bit if the last change of the block was
-/// not answered.
+/// and any other one if zeros are short and without FUA. Writes numbered blocks, and keeps their
+/// numbers in the file: one of 8 bytes for each block, with the highest bit if the last change of
+/// the block was not answered.
 const WRITES: &str = r#"
 import nbd, os, random, struct, sys, time
-uri, path, over, most, *no_zeros = sys.argv[1:]
+uri, path, over, most, *short_zeros = sys.argv[1:]
 count = (16 << 20) // 4096
 numbers = list(struct.unpack(f"<{count}Q", open(path, "rb").read()))
 h = nbd.NBD(); h.connect_uri(uri)
@@ -29,12 +29,13 @@ number = max(value & ~(1 << 63) for value in numbers)
 done = 0
 try:
     while not os.path.exists(over) or done < 100:
-        blocks = random.choice([1, 1, 1, 1, 16, int(most)])
+        is_zero = done % 29 == 28
+        blocks = random.choice([1, 1, 1, 1, 16, 16 if is_zero and short_zeros else int(most)])
         first, number = random.randrange(count - blocks), number + 1
         span = range(first, first + blocks)
         for block in span: numbers[block] |= 1 << 63
-        fua = nbd.CMD_FLAG_FUA if done % 13 == 0 else 0
-        if done % 29 == 28 and not no_zeros:
+        fua = nbd.CMD_FLAG_FUA if done % 13 == 0 and not (is_zero and short_zeros) else 0
+        if is_zero:
             h.zero(blocks * 4096, first * 4096, fua)
             for block in span: numbers[block] = 0
         else:
@@ -270,9 +271,9 @@ h.flush()
     server.end().well();
 }
 
-/// Blocks that were written back, and that no flush covers, are written again. The memory has room
-/// for a copy of each change; it has none of zeros that were written through, after which a flush
-/// would rightly fail.
+/// Changes that were written back, and that no flush covers, are written again. The memory has room
+/// for a copy of each; it has none of zeros that were written through, after which a flush would
+/// rightly fail.
 #[test]
 fn over_tls_daemons_that_are_killed_amid_writeback_lose_nothing() {
     if !have(&["nbdkit"]) || !have_libnbd() {
@@ -284,7 +285,7 @@ fn over_tls_daemons_that_are_killed_amid_writeback_lose_nothing() {
     let delay = ["--filter=fua", "--filter=delay", "file", &file, "wdelay=5ms"];
     let remote = trust.nbdkit(&delay);
     let options = ["--memory", "64M", "--dirty-bytes", "32M", "--write", "back-now"];
-    let more = ["--dirty-age", "200ms", "--guard", "off", "--retry-time", "300s"];
+    let more = ["--dirty-age", "2s", "--guard", "off", "--retry-time", "300s"];
     let uri = trust.export(&remote, "localhost");
     let mut server = Server::start(uri, &[&options[..], &more].concat());
     for _ in 0..scaled(2) {
@@ -292,7 +293,7 @@ fn over_tls_daemons_that_are_killed_amid_writeback_lose_nothing() {
         let counted = || ["blocks_absorbed", "blocks_written"].map(|name| counter(&server, name));
         let before = counted();
         thread::scope(|scope| {
-            let arguments = [&server.uri, &numbers, "/killed", "64", "no zeros"];
+            let arguments = [&server.uri, &numbers, "/killed", "64", "short zeros"];
             let client = scope.spawn(move || python(WRITES, &arguments));
             wait_until("its blocks are written back", || {
                 counted().iter().zip(before).all(|(now, before)| *now > before + 50)

@@ -53,7 +53,7 @@ pub(crate) const PRICE_MAX: u64 = ONE + ONE / LONGER;
 /// writers; fewer where the room is small.
 const SPARE: u32 = 16;
 /// A turn is longer than the usual time of its blocks by one part in this number. Otherwise writers
-/// that never wait for more than their turns would keep all of their lead used.
+/// that never wait for more than their turns would keep that part of their lead used.
 const TURN_LONGER: u64 = 8;
 /// The maximum number of waiting writers for which a turn counts.
 const FEW: u64 = 4;
