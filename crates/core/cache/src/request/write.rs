@@ -69,7 +69,9 @@ impl Handle {
     /// absorbed ones, so that writing it alone is as efficient as merging it. Or the backing
     /// flushes, and nothing is written back, so that it would be idle. (A flush beside writeback
     /// does not count: a writer alone would share the backing with the runs.) False in `ordered`
-    /// mode, where a write-through would wait for closed epochs.
+    /// mode, where a write-through would wait for closed epochs. Also false while more runs are in
+    /// flight than writers wait: the backing has a request more than without the cache already, and
+    /// others would wait for both.
     fn gains_nothing(&self, blocks: u32) -> bool {
         if blocks * 2 < self.shared.settings.absorb_blocks_max() || self.shared.gauges.is_ordered()
         {
@@ -77,6 +79,7 @@ impl Handle {
         }
         let throttle = &self.shared.throttle;
         self.level().is_filling()
+            && self.shared.writeback.estimator.in_flight() <= throttle.waiting()
             && (throttle.is_awaited()
                 || self.writing_through() > 0
                 || self.is_flushing() && !throttle.is_working())
@@ -287,15 +290,15 @@ impl Handle {
     }
 
     /// Waits until writeback has reached this position, for a change that has added `new` blocks.
-    /// If that takes longer than a queue in the backing would, the change may be `lead` blocks
-    /// ahead of writeback, or as far as others are already: if the lead becomes smaller, writers
-    /// lose it gradually, not all of it in one wait.
+    /// After its turn, the change may be `lead` blocks ahead of writeback, or as far as others are
+    /// already: if the lead becomes smaller, writers lose it gradually, not all of it in one wait.
     async fn wait_for_writeback(&self, mine: u64, new: u32, lead: u32) {
         let throttle = &self.shared.throttle;
         let ahead = throttle.ahead().max(u64::from(lead) * ONE);
         match self.writer_times(new) {
             Some(times) if ahead > 0 => {
-                let end_ns = self.lane.now().saturating_add(throttle.wait_max_ns(times, lead));
+                let turn_ns = throttle.turn_ns(times, lead, self.writing_through());
+                let end_ns = self.lane.now().saturating_add(turn_ns);
                 first(throttle.after(mine), self.lane.sleep_until(end_ns)).await;
                 throttle.after(mine.saturating_sub(ahead)).await;
             }
@@ -307,8 +310,9 @@ impl Handle {
     /// Returns the backing's times for this number of blocks, as far as they are known.
     fn writer_times(&self, blocks: u32) -> Option<WriterTimes> {
         let estimator = &self.shared.writeback.estimator;
+        let least_ns = estimator.change_ns(blocks)?;
+        let usual_ns = estimator.usual_ns(blocks).unwrap_or(least_ns);
         let reads = self.shared.backing.in_flight.waiting(RequestKind::Read);
-        let usual_ns = if reads == 0 { estimator.usual_ns(blocks) } else { None };
-        estimator.change_ns(blocks).map(|least_ns| WriterTimes { usual_ns, least_ns })
+        Some(WriterTimes { usual_ns: (reads == 0).then_some(usual_ns), least_ns })
     }
 }

@@ -516,10 +516,14 @@ fn large_ones_passed(settings: Settings, blocks: &[u32], somebody_passes: bool) 
 #[test]
 fn what_is_as_efficient_alone_passes_a_buffer_that_fills_if_others_wait_or_pass() {
     // The first one is absorbed, and is throttled: then it is not alone.
-    assert_eq!(large_ones_passed(settings(), &[16, 16, 15, 16], false), [0, 1, 1, 2]);
-    assert_eq!(large_ones_passed(settings(), &[16, 15], true), [1, 1]);
+    let one_run = Settings { workers: 1, ..settings() };
+    assert_eq!(large_ones_passed(one_run, &[16, 16, 15, 16], false), [0, 1, 1, 2]);
+    assert_eq!(large_ones_passed(one_run, &[16, 16, 15], true), [0, 1, 1]);
+    // Two runs are in flight: two writers wait for them before one passes.
+    let two_runs = Settings { workers: 2, ..settings() };
+    assert_eq!(large_ones_passed(two_runs, &[16, 16, 16, 15, 16], false), [0, 0, 1, 1, 2]);
     // In `ordered` mode, a write-through would wait for closed epochs.
-    let ordered = Settings { durability: Durability::Ordered, ..settings() };
+    let ordered = Settings { durability: Durability::Ordered, ..one_run };
     assert_eq!(large_ones_passed(ordered, &[16, 16], false), [0, 0]);
 }
 

@@ -24,17 +24,27 @@
 //! nevertheless, changes are written through.
 //!
 //! One request may take a drive many times as long as others: its firmware has work of its own, or
-//! its buffer is full while its flash programs slow pages. A writer does not wait for all of that.
-//! After twice the time of an undisturbed run, for each waiting writer, it may continue *ahead* of
-//! writeback, by an eighth of the remaining room. Its claim stays, so that later writers wait for
+//! its buffer is full while its flash programs slow pages. Runs may also be longer than a writer's
+//! change, or end just before its claim. A writer does not wait for all of that. After its *turn*,
+//! the time in which the backing usually writes the blocks of all writers, it may continue *ahead*
+//! of writeback, by an eighth of the remaining room. Its claim stays, so that later writers wait for
 //! it too, and a backing that serves nothing for longer holds the writers back as before. If that
 //! room shrinks, because an epoch is closed or the backing has become slower, writers continue at
 //! the distance that they have: one of them would wait for all of the difference.
 //!
-//! Runs may be longer than a writer's change, or end just before its claim. For the first eighth of
-//! that lead, a writer has a *turn*: the time in which the backing usually writes the blocks of all
-//! waiting writers. (Many writers wait for many runs anyway, and the usual time lacks the reads
-//! that are served at the same time: there the longer limit holds from the start.)
+//! Turns become longer as the writers use their lead:
+//!
+//! ```text
+//!   B |          _________    A  the usual time of all writers' blocks, at the measured rate
+//!     |        .              B  twice the time of an undisturbed run, for each writer
+//!   A | . . .
+//!     +-------------------
+//!       0       1/2      1    the used part of the lead
+//! ```
+//!
+//! If the measured rate is of an earlier, faster phase, the writers keep the distance at which a
+//! turn lasts as long as the backing takes, and most of their lead. Beside reads, whose share the
+//! measured rate lacks, all turns have the length B.
 
 use crate::dirty::level::{Level, ONE};
 use crate::dirty::limits::Pace;
@@ -52,16 +62,10 @@ pub(crate) const PRICE_MAX: u64 = ONE + ONE / LONGER;
 /// Minimum number of written-back blocks that no writer has claimed and that are kept for the next
 /// writers; fewer where the room is small.
 const SPARE: u32 = 16;
-/// A turn is longer than the usual time of its blocks by one part in this number. Otherwise writers
-/// that never wait for more than their turns would keep that part of their lead used.
-const TURN_LONGER: u64 = 8;
-/// The maximum number of waiting writers for which a turn counts.
-const FEW: u64 = 4;
-/// One part in this number of the lead is for turns.
-const TURNS_PART: u32 = 8;
-/// The maximum wait of other writers where there is room, in times of an undisturbed run for each
-/// waiting writer. A run that takes longer was queued in the device (as for the window of the
-/// estimator).
+/// Turns grow during one part in this number of the lead.
+const GROWING_PART: u64 = 2;
+/// The longest turn, in times of an undisturbed run for each writer. A run that takes longer was
+/// queued in the device (as for the window of the estimator).
 const WAIT_MAX: u64 = 2;
 /// The number of events on which writers wait, by their position in the queue: only the writers
 /// concerned are woken.
@@ -113,7 +117,7 @@ impl Default for Throttle {
 /// The backing's times for the blocks of a writer that waits, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriterTimes {
-    /// At its measured rate. None: others are served, too.
+    /// At its measured rate, if writers alone are served.
     pub(crate) usual_ns: Option<u64>,
     /// Without a queue.
     pub(crate) least_ns: u64,
@@ -192,18 +196,23 @@ impl Throttle {
         Waiting(self)
     }
 
-    /// Returns the time after which a waiting writer may continue up to `lead` blocks ahead of
-    /// writeback.
-    pub(crate) fn wait_max_ns(&self, times: WriterTimes, lead: u32) -> u64 {
-        let writers = u64::from(self.waiting.load(Ordering::SeqCst).max(1));
-        let has_turns = writers <= FEW && self.ahead() < u64::from(lead / TURNS_PART) * ONE;
-        match times.usual_ns {
-            Some(usual_ns) if has_turns => {
-                let all_ns = usual_ns.saturating_mul(writers);
-                all_ns.saturating_add(all_ns / TURN_LONGER)
-            }
-            _ => times.least_ns.saturating_mul(WAIT_MAX).saturating_mul(writers),
-        }
+    /// Returns the turn of a waiting writer: the time after which it may continue up to `lead`
+    /// blocks ahead of writeback. `write_throughs`: the number of writers that do not wait, but use
+    /// the backing.
+    pub(crate) fn turn_ns(&self, times: WriterTimes, lead: u32, write_throughs: u32) -> u64 {
+        let waiting = self.waiting().max(1);
+        let writers = u64::from(waiting) + u64::from(write_throughs);
+        let long_ns = times.least_ns.saturating_mul(WAIT_MAX).saturating_mul(writers);
+        let usual_ns = match (times.usual_ns, writers) {
+            (None, _) => return long_ns,
+            // Without the cache, a lone writer's request would be alone in the backing.
+            (Some(usual_ns), 1) => usual_ns.min(times.least_ns),
+            (Some(usual_ns), _) => usual_ns.saturating_mul(writers),
+        };
+        let part = (u64::from(lead) * ONE / GROWING_PART).max(1);
+        let used = u128::from(self.ahead().min(part)) * u128::from(ONE) / u128::from(part);
+        let longer_ns = u128::from(long_ns.saturating_sub(usual_ns)) * used * used;
+        usual_ns.saturating_add((longer_ns / u128::from(ONE * ONE)) as u64)
     }
 
     /// Waits until writeback has reached this position, or nothing is being written back.
@@ -309,9 +318,14 @@ impl Throttle {
         }
     }
 
+    /// The number of writers that wait.
+    pub(crate) fn waiting(&self) -> u32 {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
     /// Whether a writer waits.
     pub(crate) fn is_awaited(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst) > 0
+        self.waiting() > 0
     }
 
     /// Returns the blocks of the last change that was throttled; 0: none was.
@@ -325,7 +339,7 @@ impl Throttle {
     pub(crate) fn runs_for_writers(&self) -> u32 {
         let claimed = self.claimed.load(Ordering::SeqCst);
         let owed = claimed.saturating_sub(self.granted.load(Ordering::SeqCst)).div_ceil(ONE);
-        let writers = u64::from(self.waiting.load(Ordering::SeqCst));
+        let writers = u64::from(self.waiting());
         owed.min(writers + writers.div_ceil(LONGER)) as u32
     }
 }

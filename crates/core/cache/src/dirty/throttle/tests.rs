@@ -246,33 +246,50 @@ fn where_each_epoch_ends_with_a_flush_a_block_has_its_share_of_those() {
 }
 
 #[test]
-fn a_turn_is_the_usual_time_of_all_waiting_writers_for_an_eighth_of_the_lead() {
+fn a_turn_is_the_usual_time_of_all_writers() {
     let throttle = Throttle::default();
     let times = WriterTimes { usual_ns: Some(800), least_ns: 1000 };
-    assert_eq!(throttle.wait_max_ns(times, 100), 900, "before the writer has been counted");
+    assert_eq!(throttle.turn_ns(times, 100, 0), 800, "before the writer has been counted");
     let first = throttle.begin_wait();
-    assert_eq!(throttle.wait_max_ns(times, 100), 900);
+    assert_eq!(throttle.turn_ns(times, 100, 0), 800);
+    let slower = WriterTimes { usual_ns: Some(1200), ..times };
+    assert_eq!(throttle.turn_ns(slower, 100, 0), 1000, "a lone writer has no queue");
     let second = throttle.begin_wait();
-    assert_eq!(throttle.wait_max_ns(times, 100), 1800);
-    let endless = WriterTimes { usual_ns: Some(u64::MAX / 2), ..times };
-    assert_eq!(throttle.wait_max_ns(endless, 100), u64::MAX);
-    throttle.note_continued(12 * ONE - 1);
-    assert_eq!(throttle.wait_max_ns(times, 100), 1800);
-    throttle.note_continued(12 * ONE);
-    assert_eq!(throttle.wait_max_ns(times, 100), 4000);
+    assert_eq!(throttle.turn_ns(slower, 100, 0), 2400);
+    assert_eq!(throttle.turn_ns(slower, 100, 3), 6000, "beside write-throughs");
+    let endless = WriterTimes { usual_ns: Some(u64::MAX), ..times };
+    assert_eq!(throttle.turn_ns(endless, 100, u32::MAX), u64::MAX);
     drop((first, second));
 }
 
 #[test]
-fn many_writers_and_those_beside_reads_wait_for_two_undisturbed_runs_each() {
+fn turns_become_longer_as_the_first_half_of_the_lead_is_used() {
+    let turns = |times: WriterTimes| {
+        let throttle = Throttle::default();
+        [0, 10, 25, 50, 100, 200].map(|blocks| {
+            throttle.note_continued(blocks * ONE);
+            throttle.turn_ns(times, 100, 0)
+        })
+    };
+    let times = WriterTimes { usual_ns: Some(800), least_ns: 1000 };
+    assert_eq!(turns(times), [800, 847, 1100, 2000, 2000, 2000]);
+    let slower = WriterTimes { usual_ns: Some(3000), ..times };
+    assert_eq!(turns(slower), [1000, 1039, 1250, 2000, 2000, 2000]);
     let throttle = Throttle::default();
-    let alone = WriterTimes { usual_ns: Some(10), least_ns: 100 };
-    let beside_reads = WriterTimes { usual_ns: None, ..alone };
-    let first = throttle.begin_wait();
-    assert_eq!(throttle.wait_max_ns(beside_reads, 64), 200);
-    let others = [(); 4].map(|()| throttle.begin_wait());
-    assert_eq!(throttle.wait_max_ns(alone, 64), 1000);
-    let endless = WriterTimes { least_ns: u64::MAX / 2, ..alone };
-    assert_eq!(throttle.wait_max_ns(endless, 64), u64::MAX);
-    drop((first, others));
+    throttle.note_continued(ONE);
+    assert_eq!(throttle.turn_ns(times, 0, 0), 2000, "while an epoch is closed");
+    let writers = [(); 2].map(|()| throttle.begin_wait());
+    assert_eq!(throttle.turn_ns(slower, 0, 0), 6000, "a turn is never shortened");
+    drop(writers);
+}
+
+#[test]
+fn writers_beside_reads_wait_for_two_undisturbed_runs_each() {
+    let throttle = Throttle::default();
+    let beside_reads = WriterTimes { usual_ns: None, least_ns: 100 };
+    let writers = [(); 4].map(|()| throttle.begin_wait());
+    assert_eq!(throttle.turn_ns(beside_reads, 64, 1), 1000);
+    let endless = WriterTimes { least_ns: u64::MAX / 2, ..beside_reads };
+    assert_eq!(throttle.turn_ns(endless, 64, 0), u64::MAX);
+    drop(writers);
 }

@@ -332,34 +332,42 @@ impl Estimator {
         }
     }
 
+    /// Returns the minimum time of the measured runs of a class.
+    fn measured(&self, class: usize) -> Option<u64> {
+        match self.least_ns.get(class)?.load(Ordering::Relaxed) {
+            0 => None,
+            ns => Some(ns),
+        }
+    }
+
+    /// Returns the minimum time of the measured runs of a class and of longer ones: runs of this
+    /// class that took longer were measured in a queue only, or long ago.
+    fn least(&self, class: usize) -> Option<u64> {
+        (class..CLASSES).filter_map(|class| self.measured(class)).min()
+    }
+
     /// Returns the time of a run of this number of blocks without a queue, as far as is known.
     pub(crate) fn least_of(&self, blocks: u32) -> Option<u64> {
         let class = class_of(blocks);
-        let of = |class: usize| match self.least_ns.get(class).map(|ns| ns.load(Ordering::Relaxed))
-        {
-            None | Some(0) => None,
-            some => some,
-        };
+        let of = |class: usize| self.measured(class).and_then(|_| self.least(class));
         let (at, beyond) = (1u64 << class, u64::from(blocks) - (1 << class).min(u64::from(blocks)));
         // The time of a class without recent runs may have been raised repeatedly.
         let more = |low: u64, by: u64| low.saturating_add(by.saturating_mul(beyond) / at);
-        match (of(class), of(class + 1)) {
-            (Some(low), Some(high)) => Some(more(low, high.saturating_sub(low))),
-            (Some(low), None) => Some(more(low, low)),
+        let ns = match (of(class), of(class + 1)) {
+            (Some(low), Some(high)) => more(low, high.saturating_sub(low)),
+            (Some(low), None) => more(low, low),
             // The next smaller known class, as if merging saved nothing.
             (None, _) => (0..class).rev().find_map(|smaller| {
                 of(smaller).map(|ns| ns.saturating_mul(u64::from(blocks)) >> smaller)
-            }),
-        }
+            })?,
+        };
+        Some(self.least(class + 1).map_or(ns, |longer_ns| ns.min(longer_ns)))
     }
 
     /// Returns the backing's time for a block, as far as is known: for a run of one block or, if
     /// none was sent, a block's share of the shortest run that was.
     pub(crate) fn block_ns(&self) -> Option<u64> {
-        let share = |class: usize| match self.least_ns[class].load(Ordering::Relaxed) {
-            0 => None,
-            ns => Some((ns >> class).max(1)),
-        };
+        let share = |class: usize| self.measured(class).map(|ns| (ns >> class).max(1));
         (0..CLASSES).find_map(share)
     }
 
@@ -367,7 +375,9 @@ impl Estimator {
     /// efficiently as any: longer runs only make others wait longer. If readers would wait, and
     /// there is room, or if writers wait for the runs, the run may be less efficient; but for
     /// writers it is at least as long as their own changes, which the device would serve without
-    /// the cache. If nothing but a flush waits, it may hardly be less efficient.
+    /// the cache. Beside write-throughs for which no run is in progress, it may be even less
+    /// efficient: each of them waits for it. If nothing but a flush waits, it may hardly be less
+    /// efficient.
     pub(crate) fn run_blocks(&self, most: u32, foreground: Foreground) -> u32 {
         let is_near_throttle =
             foreground.pressed || foreground.throttled || foreground.filled >= NEAR_THROTTLE;
@@ -381,12 +391,17 @@ impl Estimator {
             return most;
         }
         let blocks = match (gently, is_for_flush) {
+            (true, _) if foreground.changes => self.efficient_blocks(1),
             (true, _) => self.efficient_blocks(2),
             (false, false) => self.efficient_blocks(10),
             // Of short runs, the time without a queue is not known exactly enough.
             (false, true) => self.efficient_blocks(32).max(FIRST_BLOCKS),
         };
-        let least = if foreground.reads == 0 { foreground.writer_blocks } else { 0 };
+        let is_for_writers = foreground.writers > 0 || !foreground.changes;
+        let least = match foreground.reads {
+            0 if is_for_writers => foreground.writer_blocks,
+            _ => 0,
+        };
         most.min(least.max(blocks))
     }
 
@@ -403,20 +418,17 @@ impl Estimator {
     /// Returns the length of the shortest run whose time per block exceeds that of the most
     /// efficient one by at most one part in `part`.
     fn efficient_blocks(&self, part: u64) -> u32 {
-        // Nanoseconds per block, for each known class.
-        let each = |class: usize| match self.least_ns[class].load(Ordering::Relaxed) {
-            0 => None,
-            ns => Some(ns.saturating_mul(1 << 10) >> class),
-        };
+        // Nanoseconds per block.
+        let each = |class: usize| self.least(class).map(|ns| ns.saturating_mul(1 << 10) >> class);
         let Some(best) = (0..CLASSES).filter_map(each).min() else { return FIRST_BLOCKS };
         let worst = best.saturating_add(best / part);
         let good = |class: &usize| each(*class).is_some_and(|ns| ns <= worst);
         let class = (0..CLASSES).find(good).unwrap_or(0);
         match class {
             // On an idle device a shorter run shows its own time.
-            1.. if self.in_flight() <= 1 && each(class - 1).is_none() => 1 << (class - 1),
+            1.. if self.in_flight() <= 1 && self.measured(class - 1).is_none() => 1 << (class - 1),
             // The largest known class may be the best only because no larger one has been tried.
-            _ if (class + 1..CLASSES).all(|larger| each(larger).is_none()) => {
+            _ if (class + 1..CLASSES).all(|larger| self.measured(larger).is_none()) => {
                 FIRST_BLOCKS.max(2 << class)
             }
             _ => 1 << class,

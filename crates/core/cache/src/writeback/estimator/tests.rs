@@ -372,6 +372,10 @@ fn what_is_not_known_of_a_size_follows_from_its_neighbours() {
         [16, 17, 4096].map(|blocks| drain.least_of(blocks)),
         [2800, 2975, 716_800].map(Some)
     );
+    // A run takes at most as long as a longer one: it was measured in a queue.
+    let queued = knowing(&[(1, 900), (4, 700), (16, 800)]);
+    let times = [1, 2, 4, 6, 8, 16].map(|blocks| queued.least_of(blocks));
+    assert_eq!(times, [700, 700, 700, 800, 800, 800].map(Some));
     assert_eq!(knowing(&[(4, 1000)]).least_of(2), None, "none is smaller");
     assert_eq!(knowing(&[(2048, 1000)]).least_of(4096), Some(2000), "the last class has no end");
 }
@@ -459,6 +463,22 @@ fn a_writer_that_may_soon_wait_does_not_wait_for_long_runs() {
     let drain = busy(&known);
     drain.window.store(ONE, Ordering::Relaxed);
     assert_eq!([QUIET, pressed].map(|foreground| drain.window(foreground)), [1, 2]);
+}
+
+#[test]
+fn beside_write_throughs_a_run_may_take_twice_the_time_for_a_block() {
+    let length = |eight_ns, foreground| {
+        let drain = busy(&[(8, eight_ns), (16, 16_000), (32, 40_000)]);
+        drain.run_blocks(64, foreground)
+    };
+    let changes = Foreground { changes: true, writer_blocks: 24, ..QUIET };
+    // A run of 8 blocks takes at most as long as one of 16, whatever was measured in a queue.
+    assert_eq!([12_000, 50_000].map(|ns| length(ns, changes)), [8, 8]);
+    let pressed = Foreground { pressed: true, ..QUIET };
+    assert_eq!([12_000, 12_001].map(|ns| length(ns, pressed)), [8, 16]);
+    // If a writer waits, the run has its place.
+    assert_eq!(length(12_000, Foreground { writers: 1, ..changes }), 24);
+    assert_eq!(length(12_000, Foreground { writer_blocks: 24, ..pressed }), 24);
 }
 
 #[test]
