@@ -27,10 +27,10 @@
 //! its buffer is full while its flash programs slow pages. Runs may also be longer than a writer's
 //! change, or end just before its claim. A writer does not wait for all of that. After its *turn*,
 //! the time in which the backing usually writes the blocks of all writers, it may continue *ahead*
-//! of writeback, by an eighth of the remaining room. Its claim stays, so that later writers wait for
-//! it too, and a backing that serves nothing for longer holds the writers back as before. If that
-//! room shrinks, because an epoch is closed or the backing has become slower, writers continue at
-//! the distance that they have: one of them would wait for all of the difference.
+//! of writeback, by an eighth of the remaining room. Its claim stays, so that later writers wait
+//! for it too, and a backing that serves nothing for longer holds the writers back as before. If
+//! that room shrinks, because an epoch is closed or the backing has become slower, writers continue
+//! at the distance that they have: one of them would wait for all of the difference.
 //!
 //! Turns become longer as the writers use their lead:
 //!
