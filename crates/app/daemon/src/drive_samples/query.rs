@@ -150,10 +150,17 @@ mod tests {
     fn query(home: &Path, answer: &str) -> Query {
         let program = home.join("smartctl");
         let log = home.join("arguments");
-        let text = format!("#!/bin/sh\necho \"$@\" >> {}\ncat <<'E'\n{answer}\nE\n", log.display());
+        let text = format!(
+            "#!/bin/sh\n[ $# = 0 ] && exit\necho \"$@\" >> {}\ncat <<'E'\n{answer}\nE\n",
+            log.display()
+        );
         std::fs::write(&program, text).expect("room");
         let mode = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(&program, mode).expect("its own file");
+        // Another test may have started a program while the file was open: until that program runs,
+        // this one is busy.
+        let runs = |_| std::process::Command::new(&program).status().is_ok();
+        assert!((0..1000).any(runs), "{} can be run", program.display());
         Query { smartctl: Some(program), file: home.join("samples.sqlite3"), every_s: 3600 }
     }
 

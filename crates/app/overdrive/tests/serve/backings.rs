@@ -1,12 +1,13 @@
 //! Backings that are missing, wrong, in use, full, or changed while they are served.
 
 use crate::common::{
-    OVERDRIVE, Server, captive, have, have_libnbd, have_mounts, image, is_root, no_mounts, place,
-    python, run, serve,
+    OVERDRIVE, Server, captive, have, have_libnbd, have_mounts, image, is_root, no_mounts, pause,
+    place, python, run, serve,
 };
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::process::Command;
+use std::time::Duration;
 
 #[test]
 fn what_cannot_be_served_is_refused_with_its_reason() {
@@ -198,6 +199,12 @@ impl Loop {
 impl Drop for Loop {
     fn drop(&mut self) {
         run("losetup", &["--detach", &self.0]);
+        // While another program has it open, it stays until that closes it.
+        let file = format!("/sys/block/{}/loop/backing_file", self.0.trim_start_matches("/dev/"));
+        let is_attached = || std::path::Path::new(&file).exists();
+        for _ in (0..500).take_while(|_| is_attached()) {
+            pause(Duration::from_millis(10));
+        }
     }
 }
 

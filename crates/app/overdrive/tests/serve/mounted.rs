@@ -9,6 +9,7 @@
 use crate::common::{Server, have, is_root, pause, run, wait_until};
 use crate::dice::{Dice, scaled};
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -56,14 +57,20 @@ impl Mounted {
         // It prints a message on every reconnect.
         nbdkit.stderr(Stdio::null());
         let nbdkit = nbdkit.spawn().expect("it was there");
-        wait_until("nbdkit listens", || path("nbdkit").exists());
+        // The socket is there before it listens.
+        wait_until("nbdkit listens", || UnixStream::connect(path("nbdkit")).is_ok());
         let mut nbdfuse = Command::new("nbdfuse");
         nbdfuse.args(["--connections", "2"]).arg(path("fuse/nbd"));
         nbdfuse.arg(format!("nbd+unix:///?socket={}", path("nbdkit").display()));
-        nbdfuse.stderr(Stdio::null());
+        let log = path("nbdfuse.log");
+        nbdfuse.stderr(fs::File::create(&log).expect("room"));
         let nbdfuse = nbdfuse.spawn().expect("it was there");
         let mut mounted = Mounted { nbdkit, nbdfuse, device: None, directory };
-        wait_until("nbdfuse shows the volume", || mounted.path("fuse/nbd").exists());
+        wait_until("nbdfuse shows the volume", || {
+            let ended = mounted.nbdfuse.try_wait().expect("its status");
+            assert!(ended.is_none(), "nbdfuse: {}", fs::read_to_string(&log).unwrap_or_default());
+            mounted.path("fuse/nbd").exists()
+        });
         let file = mounted.path("fuse/nbd");
         let made = run("losetup", &["--find", "--show", plain(&file)]).well();
         mounted.device = Some(made.stdout.trim().to_owned());

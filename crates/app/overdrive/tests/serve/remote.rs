@@ -7,6 +7,7 @@ use crate::common::{
 use crate::mounted::plain;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -26,7 +27,8 @@ impl Remote {
         let mut nbdkit = Command::new("nbdkit");
         nbdkit.args(["-f", "-U"]).arg(path("socket")).args(["memory", "64M"]);
         let nbdkit = nbdkit.stderr(Stdio::null()).spawn().expect("it was there");
-        wait_until("nbdkit listens", || path("socket").exists());
+        // The socket is there before it listens.
+        wait_until("nbdkit listens", || UnixStream::connect(path("socket")).is_ok());
         std::fs::write(path("disk"), "").expect("a fresh directory");
         let mut nbdfuse = Command::new("nbdfuse");
         nbdfuse.arg(path("disk"));

@@ -189,24 +189,26 @@ fn a_writer_alone_does_not_wait_for_zeros_either_where_the_crew_makes_way_for_ot
     }
 }
 
-/// A client that writes new blocks one at a time, over a backing whose requests take a tenth of a
-/// millisecond, until the buffer throttles it.
-fn throttled_client(workers: u32) -> Writers {
+/// Clients that write new blocks one at a time, over a backing whose requests take a tenth of a
+/// millisecond, until the buffer throttles them.
+fn throttled_clients(clients: u64, workers: u32) -> Writers {
     let tenth = MS / 10;
     let times = Times { write: tenth, zero: tenth, flush: tenth, ..Times::default() };
     let settings = Settings { dirty_blocks_max: 8192, workers, ..small() };
     let mut writers = writers(settings, times);
-    let (stack, lane) = (writers.scene.stack.clone(), writers.scene.lane.clone());
-    let answers = writers.answers.clone();
-    let task = async move {
-        for block in (0..BLOCKS).cycle() {
-            let sent = lane.now();
-            stack.run(write(block * 7 % BLOCKS, false)).await.expect("the backing is well");
-            answers.borrow_mut().push((sent, lane.now()));
-            lane.sleep_until(lane.now() + 2_000).await;
-        }
-    };
-    writers.scene.lane.spawn(task).expect("a lane has room");
+    for client in 0..clients {
+        let (stack, lane) = (writers.scene.stack.clone(), writers.scene.lane.clone());
+        let answers = writers.answers.clone();
+        let task = async move {
+            for block in (client..BLOCKS).step_by(clients as usize).cycle() {
+                let sent = lane.now();
+                stack.run(write(block * 7 % BLOCKS, false)).await.expect("the backing is well");
+                answers.borrow_mut().push((sent, lane.now()));
+                lane.sleep_until(lane.now() + 2_000).await;
+            }
+        };
+        writers.scene.lane.spawn(task).expect("a lane has room");
+    }
     writers.scene.pass_ns(500 * MS);
     assert!(writers.scene.counters().changes_slowed > 100);
     writers.answers.borrow_mut().clear();
@@ -215,7 +217,7 @@ fn throttled_client(workers: u32) -> Writers {
 
 #[test]
 fn one_writer_does_not_wait_for_a_whole_gap_of_the_backing() {
-    let mut writers = throttled_client(settings().workers);
+    let mut writers = throttled_clients(1, settings().workers);
     for _ in 0..20 {
         writers.scene.state.hangs.set(Some(crate::scene::is_write));
         writers.scene.pass_ns(2 * MS);
@@ -228,8 +230,24 @@ fn one_writer_does_not_wait_for_a_whole_gap_of_the_backing() {
 }
 
 #[test]
+fn a_few_writers_do_not_wait_for_a_whole_gap_of_the_backing_either() {
+    for clients in [2, 4] {
+        let mut writers = throttled_clients(clients, settings().workers);
+        for _ in 0..20 {
+            writers.scene.state.hangs.set(Some(crate::scene::is_write));
+            writers.scene.pass_ns(2 * MS);
+            writers.scene.state.hangs.set(None);
+            writers.scene.pass_ns(20 * MS);
+        }
+        let longest = writers.longest_wait_ns();
+        assert!(longest < 3 * MS / 2, "{clients}: {longest} ns, in gaps of two milliseconds");
+        assert_eq!(writers.scene.counters().writes_through, 0);
+    }
+}
+
+#[test]
 fn a_backing_that_stops_holds_writers_back_before_the_buffer_is_full() {
-    let mut writers = throttled_client(settings().workers);
+    let mut writers = throttled_clients(1, settings().workers);
     writers.scene.state.hangs.set(Some(crate::scene::is_write));
     writers.scene.pass_ns(50 * MS);
     let ahead = writers.answers.borrow().len();
@@ -244,7 +262,7 @@ fn a_backing_that_stops_holds_writers_back_before_the_buffer_is_full() {
 
 #[test]
 fn a_writer_that_is_ahead_when_an_epoch_is_closed_does_not_wait_for_all_of_the_difference() {
-    let mut writers = throttled_client(1);
+    let mut writers = throttled_clients(1, 1);
     writers.scene.state.hangs.set(Some(crate::scene::is_write));
     writers.scene.pass_ns(20 * MS);
     writers.scene.state.hangs.set(None);
