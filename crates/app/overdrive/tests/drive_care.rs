@@ -691,7 +691,7 @@ fn the_members_of_a_pool_are_trimmed_through_its_volume_only() {
     let contents = members[0].contents();
     let whole = || drive(home, &["trim", one, "--whole", "--confirm", members[0].name()]);
     let says = |whole: &Output| String::from_utf8_lossy(&whole.stderr).into_owned();
-    // A name space of another test, which began while the volume was mounted, uses it until it ends.
+    // A name space of another test that began while the volume was mounted uses it until its end.
     let is_free = |whole: &Output| !says(whole).contains("in use by another program");
     let whole = (0..500).map(|_| whole()).find(is_free).expect("nothing serves them");
     let said = says(&whole);
