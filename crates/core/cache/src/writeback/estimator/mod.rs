@@ -418,8 +418,14 @@ impl Estimator {
     /// Returns the length of the shortest run whose time per block exceeds that of the most
     /// efficient one by at most one part in `part`.
     fn efficient_blocks(&self, part: u64) -> u32 {
+        let mut least = [None; CLASSES];
+        let mut longer_ns = None;
+        for class in (0..CLASSES).rev() {
+            longer_ns = self.measured(class).into_iter().chain(longer_ns).min();
+            least[class] = longer_ns;
+        }
         // Nanoseconds per block.
-        let each = |class: usize| self.least(class).map(|ns| ns.saturating_mul(1 << 10) >> class);
+        let each = |class: usize| least[class].map(|ns: u64| ns.saturating_mul(1 << 10) >> class);
         let Some(best) = (0..CLASSES).filter_map(each).min() else { return FIRST_BLOCKS };
         let worst = best.saturating_add(best / part);
         let good = |class: &usize| each(*class).is_some_and(|ns| ns <= worst);
