@@ -171,11 +171,14 @@ def work(pipe: int, life: int, folder: str) -> None:
     """Runs jobs in a worker's process until the sweep ends."""
     connection = Connection(pipe)
     own = tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=folder)
-    threading.Thread(target=_end_with_parent, args=(life, own), daemon=True).start()
+    ending = threading.Thread(target=_end_with_parent, args=(life, own), daemon=True)
+    ending.start()
     os.chdir(own)
     with contextlib.suppress(EOFError, OSError):
         while True:
             connection.send(run_batch(connection.recv()))
+    # The pipe closes with the sweep, too; an end here would stop the other thread's removals.
+    ending.join()
 
 
 def _end_with_parent(life: int, own: str) -> None:
