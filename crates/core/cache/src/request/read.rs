@@ -219,8 +219,9 @@ impl Handle {
                     // This read may have been the last that the list waited for.
                     self.wake_reader();
                 }
-                self.shared.writeback.estimator.foreground_served();
-                self.shared.stats.latencies.miss_ns.record(self.lane.now() - start);
+                let now = self.lane.now();
+                self.shared.writeback.estimator.foreground_read(now);
+                self.shared.stats.latencies.miss_ns.record(now - start);
                 result
             }
         };

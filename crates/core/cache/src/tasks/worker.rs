@@ -25,6 +25,7 @@ impl Handle {
         let level = self.level();
         Foreground {
             reads: shared.backing.in_flight.waiting(RequestKind::Read),
+            recent_reads: shared.writeback.estimator.has_just_read(now_ns),
             changes: self.writing_through() > 0
                 || self.is_flushing()
                 || shared.writeback.estimator.has_just_written_through(now_ns),
@@ -197,7 +198,7 @@ async fn write_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
     handle.lane.charge(Cost::Writeback, run.blocks());
     let failures = shared.backing.health.flush_failures();
     let (mut result, mut parts) = (Ok(()), 0);
-    let begun = handle.lane.now();
+    let begun = shared.writeback.estimator.begun(handle.lane.now());
     for (at, from) in run.parts() {
         let start = handle.lane.now();
         let request = Request::Write { at, from, fua: false };

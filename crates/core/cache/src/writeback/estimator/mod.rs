@@ -14,7 +14,10 @@
 
 use crate::dirty::limits::Pace;
 use crate::stats::counters::Counters;
+use depths::Depths;
 use lane::atomic::{AtomicU32, AtomicU64, Ordering};
+
+mod depths;
 
 /// Size classes of runs: 1, 2 to 3, 4 to 7, ... blocks.
 const CLASSES: usize = 12;
@@ -73,11 +76,14 @@ pub(crate) struct Estimator {
     part: AtomicU32,
     /// The time of the last write-through; 0: never.
     written_through_ns: AtomicU64,
+    /// The time of the last read; 0: never.
+    read_ns: AtomicU64,
     /// The time that each run adds to a queue in the device, in nanoseconds; 0: not measured yet.
     run_share_ns: AtomicU64,
+    depths: Depths,
 }
 
-/// A write-through counts as recent within this number of service times of the backing.
+/// A request counts as recent within this number of service times of the backing.
 const JUST: u64 = 8;
 /// A run should be sent alone ...
 const WANTED: u32 = 1;
@@ -99,9 +105,20 @@ impl Default for Estimator {
             alone: AtomicU32::new(0),
             part: AtomicU32::new(u32::MAX),
             written_through_ns: AtomicU64::new(0),
+            read_ns: AtomicU64::new(0),
             run_share_ns: AtomicU64::new(0),
+            depths: Depths::default(),
         }
     }
+}
+
+/// The beginning of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    /// Its time, in nanoseconds.
+    pub(crate) ns: u64,
+    /// The number of runs in flight, with this one.
+    pub(crate) depth: u32,
 }
 
 /// The other users of the backing at the moment.
@@ -109,6 +126,8 @@ impl Default for Estimator {
 pub(crate) struct Foreground {
     /// The number of reads in flight.
     pub(crate) reads: u32,
+    /// A read was in flight a short time ago.
+    pub(crate) recent_reads: bool,
     /// Write-throughs or flushes are in flight.
     pub(crate) changes: bool,
     /// A client waits until everything is written back.
@@ -179,6 +198,9 @@ impl Estimator {
             Foreground { reads: 1.., .. } => {
                 best_window.saturating_sub(foreground.reads).max(rising)
             }
+            Foreground { pressed: true, recent_reads: false, .. } => {
+                best_window.max(self.writers_window())
+            }
             Foreground { pressed: true, .. } => best_window.max(PRESSED_WINDOW),
             _ => best_window,
         };
@@ -192,6 +214,12 @@ impl Estimator {
         runs.and_then(|runs| u32::try_from(runs).ok()).unwrap_or(0).max(FLUSH_WINDOW)
     }
 
+    /// Returns the number of runs in flight while throttled writers wait for the device's rate, and
+    /// nothing else waits for the device.
+    fn writers_window(&self) -> u32 {
+        self.depths.fastest().min(self.flush_window()).max(PRESSED_WINDOW)
+    }
+
     /// Returns the best number of runs in flight for the device.
     fn best_window(&self) -> u32 {
         (self.window.load(Ordering::Relaxed) / ONE).max(1)
@@ -203,10 +231,17 @@ impl Estimator {
         self.foreground_served();
     }
 
+    /// Records a read that the backing has served.
+    #[inline]
+    pub(crate) fn foreground_read(&self, now_ns: u64) {
+        self.read_ns.store(now_ns.max(1), Ordering::Relaxed);
+        self.foreground_served();
+    }
+
     /// Records a served foreground request. During runs it counts as one of their blocks: otherwise
     /// the rate would only show the capacity that foreground requests leave.
     #[inline]
-    pub(crate) fn foreground_served(&self) {
+    fn foreground_served(&self) {
         if self.in_flight.load(Ordering::Relaxed) > 0 {
             self.sample_blocks.fetch_add(1, Ordering::Relaxed);
         }
@@ -214,9 +249,18 @@ impl Estimator {
 
     /// Whether the last write-through was recent: within a few service times of the backing.
     pub(crate) fn has_just_written_through(&self, now_ns: u64) -> bool {
-        let written_through_ns = self.written_through_ns.load(Ordering::Relaxed);
+        self.is_recent(&self.written_through_ns, now_ns)
+    }
+
+    /// Whether the last read was recent, likewise.
+    pub(crate) fn has_just_read(&self, now_ns: u64) -> bool {
+        self.is_recent(&self.read_ns, now_ns)
+    }
+
+    fn is_recent(&self, last_ns: &AtomicU64, now_ns: u64) -> bool {
+        let last_ns = last_ns.load(Ordering::Relaxed);
         let soon_ns = self.least_of(1).unwrap_or(0).saturating_mul(JUST);
-        written_through_ns > 0 && now_ns.saturating_sub(written_through_ns) < soon_ns
+        last_ns > 0 && now_ns.saturating_sub(last_ns) < soon_ns
     }
 
     /// Returns the number of runs in flight.
@@ -246,21 +290,29 @@ impl Estimator {
         self.leave(now_ns);
     }
 
-    /// Ends a run of `blocks` blocks that began at `start_ns`. `most`: the maximum window. Returns
+    /// Returns the beginning of a run that [`Estimator::may_begin`] has admitted.
+    pub(crate) fn begun(&self, now_ns: u64) -> Begun {
+        Begun { ns: now_ns, depth: self.in_flight() }
+    }
+
+    /// Ends a run of `blocks` blocks. `most`: the maximum window. Returns
     /// true if the rate was updated.
     pub(crate) fn end(
         &self,
         now_ns: u64,
-        start_ns: u64,
+        begun: Begun,
         blocks: u32,
         most: u32,
         foreground: Foreground,
     ) -> bool {
         // While others are served, the cause of a queue is unknown.
         let most = if foreground.reads > 0 || foreground.changes { 0 } else { most };
-        let ns = now_ns.saturating_sub(start_ns).max(1);
+        let ns = now_ns.saturating_sub(begun.ns).max(1);
         ease(&self.run_share_ns, (ns / u64::from(self.in_flight().max(1))).max(1));
         self.learn(ns, blocks, most);
+        if most > 0 && !foreground.recent_reads {
+            self.depths.record(begun, ns, self.least_of(blocks).unwrap_or(ns));
+        }
         self.sample_blocks.fetch_add(u64::from(blocks), Ordering::Relaxed);
         self.leave(now_ns);
         self.sample()

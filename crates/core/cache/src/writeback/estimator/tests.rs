@@ -13,24 +13,24 @@ fn drive(
     block_ns: u64,
 ) {
     let (mut free, mut link) = (vec![0u64; servers], 0u64);
-    let mut flights: Vec<(u64, u64)> = Vec::new();
+    let mut flights: Vec<(u64, Begun)> = Vec::new();
     let mut now = 0;
     for _ in 0..runs {
         while !drain.may_begin(now, Foreground::default()) {
-            flights.sort_unstable();
-            let (end, start) = flights.remove(0);
+            flights.sort_unstable_by_key(|(end, begun)| (*end, begun.ns));
+            let (end, begun) = flights.remove(0);
             now = now.max(end);
-            drain.end(now, start, blocks, 64, Foreground::default());
+            drain.end(now, begun, blocks, 64, Foreground::default());
         }
         drain.run_blocks(blocks, Foreground::default());
         link = link.max(now) + block_ns * u64::from(blocks);
         let server = free.iter_mut().min().expect("a server");
         *server = link.max(*server) + service_ns;
-        flights.push((*server, now));
+        flights.push((*server, drain.begun(now)));
     }
-    flights.sort_unstable();
-    for (end, start) in flights {
-        drain.end(end, start, blocks, 64, Foreground::default());
+    flights.sort_unstable_by_key(|(end, begun)| (*end, begun.ns));
+    for (end, begun) in flights {
+        drain.end(end, begun, blocks, 64, Foreground::default());
     }
 }
 
@@ -127,7 +127,13 @@ fn the_time_of_zeros_alone_is_not_counted() {
     assert!(drain.may_begin(10 * SECOND_NS, Foreground::default()), "more of them");
     drain.blocks_begin(10 * SECOND_NS + SECOND_NS / 2, 1);
     for _ in 0..2 {
-        drain.end(11 * SECOND_NS, 10 * SECOND_NS, 128, 64, Foreground::default());
+        drain.end(
+            11 * SECOND_NS,
+            Begun { ns: 10 * SECOND_NS, depth: 1 },
+            128,
+            64,
+            Foreground::default(),
+        );
     }
     assert_eq!(drain.blocks_per_second.load(Ordering::Relaxed), 256);
     drain.end_zeros(20 * SECOND_NS);
@@ -135,6 +141,7 @@ fn the_time_of_zeros_alone_is_not_counted() {
 }
 
 const QUIET: Foreground = Foreground {
+    recent_reads: false,
     reads: 0,
     changes: false,
     flush: false,
@@ -248,11 +255,11 @@ fn a_write_through_is_recent_for_eight_times_what_the_backing_takes() {
 fn what_others_are_served_beside_runs_counts_as_blocks_of_theirs() {
     let drain = Estimator::default();
     let blocks = || drain.sample_blocks.load(Ordering::Relaxed);
-    drain.foreground_served();
+    drain.foreground_read(1);
     drain.foreground_wrote(1);
     assert_eq!(blocks(), 0, "nothing is under way");
     assert!(drain.may_begin(1, QUIET));
-    drain.foreground_served();
+    drain.foreground_read(1);
     drain.foreground_wrote(1);
     assert_eq!(blocks(), 2);
 }
@@ -263,7 +270,7 @@ fn a_rate_is_measured_from_256_blocks_and_the_time_they_took() {
     let rate_of = |blocks: u32, ns: u64| {
         let drain = Estimator::default();
         assert!(drain.may_begin(7, QUIET));
-        let is_measured = drain.end(7 + ns, 7, blocks, 64, QUIET);
+        let is_measured = drain.end(7 + ns, Begun { ns: 7, depth: 1 }, blocks, 64, QUIET);
         let left = (&drain.sample_blocks, &drain.sample_ns);
         let left = (left.0.load(Ordering::Relaxed), left.1.load(Ordering::Relaxed));
         assert_eq!(left, if is_measured { (0, 0) } else { (blocks.into(), ns) });
@@ -300,7 +307,7 @@ fn the_window_does_not_grow_while_others_are_served() {
     let window = |foreground| {
         let drain = knowing(&[(1, 1000)]);
         drain.in_flight.store(4, Ordering::Relaxed);
-        drain.end(1000, 0, 1, 64, foreground);
+        drain.end(1000, Begun { ns: 0, depth: 1 }, 1, 64, foreground);
         drain.window.load(Ordering::Relaxed)
     };
     assert_eq!(window(QUIET), 4 * ONE + 64);
