@@ -630,8 +630,19 @@ struct Attached<'a> {
 
 impl Drop for Attached<'_> {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.directory).output();
-        overdrive(self.home, &["detach", &self.name, "--force"]);
+        // Another test's program may look at all mounted file systems just now.
+        sh(&format!(
+            "for attempt in $(seq 100)
+             do
+                 mountpoint -q {0} || break
+                 umount {0} && break
+                 sleep 0.1
+             done",
+            self.directory.display()
+        ));
+        let detached = overdrive(self.home, &["detach", &self.name, "--force"]);
+        let said = String::from_utf8_lossy(&detached.stderr);
+        assert!(detached.status.success() || std::thread::panicking(), "{said}");
     }
 }
 
