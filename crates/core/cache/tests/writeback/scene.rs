@@ -25,21 +25,30 @@ pub(crate) type Which = fn(&Request) -> bool;
 pub(crate) struct Times {
     pub(crate) read: u64,
     pub(crate) write: u64,
+    /// What a write takes longer for each other one in flight.
+    pub(crate) beside: u64,
     pub(crate) zero: u64,
     pub(crate) flush: u64,
 }
 
 impl Default for Times {
     fn default() -> Times {
-        Times { read: SERVICE_NS, write: SERVICE_NS, zero: SERVICE_NS, flush: SERVICE_NS }
+        Times {
+            read: SERVICE_NS,
+            write: SERVICE_NS,
+            beside: 0,
+            zero: SERVICE_NS,
+            flush: SERVICE_NS,
+        }
     }
 }
 
 impl Times {
-    fn of(self, request: &Request) -> u64 {
+    /// Returns the time of a request, with which `writes` writes are in flight.
+    fn of(self, request: &Request, writes: u32) -> u64 {
         match request {
             Request::Read { .. } => self.read,
-            Request::Write { .. } => self.write,
+            Request::Write { .. } => self.write + self.beside * u64::from(writes - 1),
             Request::Zero { .. } | Request::Discard { .. } => self.zero,
             Request::Flush => self.flush,
             Request::Advise { .. } => unreachable!("the cache answers advice itself"),
@@ -89,7 +98,7 @@ impl Block for Parallel {
         }
         zeros.set(zeros.get() + u32::from(matches!(request, Request::Zero { .. })));
         flushes.set(flushes.get() + u32::from(matches!(request, Request::Flush)));
-        self.lane.sleep_until(self.lane.now() + times.get().of(&request)).await;
+        self.lane.sleep_until(self.lane.now() + times.get().of(&request, writes.get())).await;
         writes.set(writes.get() - u32::from(counts));
         if fails.get().is_some_and(|fails| fails(&request)) {
             return Err(Error::new(Kind::Io, "test"));

@@ -189,6 +189,9 @@ fn a_writer_alone_does_not_wait_for_zeros_either_where_the_crew_makes_way_for_ot
     }
 }
 
+/// Clients write these blocks; the others are never in memory.
+const WRITTEN: u64 = BLOCKS / 4 * 3;
+
 /// Clients that write new blocks one at a time, over a backing whose requests take a tenth of a
 /// millisecond, until the buffer throttles them.
 fn throttled_clients(clients: u64, workers: u32) -> Writers {
@@ -200,9 +203,9 @@ fn throttled_clients(clients: u64, workers: u32) -> Writers {
         let (stack, lane) = (writers.scene.stack.clone(), writers.scene.lane.clone());
         let answers = writers.answers.clone();
         let task = async move {
-            for block in (client..BLOCKS).step_by(clients as usize).cycle() {
+            for block in (client..WRITTEN).step_by(clients as usize).cycle() {
                 let sent = lane.now();
-                stack.run(write(block * 7 % BLOCKS, false)).await.expect("the backing is well");
+                stack.run(write(block * 7 % WRITTEN, false)).await.expect("the backing is well");
                 answers.borrow_mut().push((sent, lane.now()));
                 lane.sleep_until(lane.now() + 2_000).await;
             }
@@ -213,6 +216,42 @@ fn throttled_clients(clients: u64, workers: u32) -> Writers {
     assert!(writers.scene.counters().changes_slowed > 100);
     writers.answers.borrow_mut().clear();
     writers
+}
+
+#[test]
+fn throttled_writers_have_all_of_a_backing_that_gains_less_and_less() {
+    let mut writers = throttled_clients(1, settings().workers);
+    // Each of the others once, in an order that nothing can foresee.
+    let mut absent = 0;
+    let mut rate_with = |times: Times, reads: bool| {
+        writers.scene.state.times.set(times);
+        let mut before = 0;
+        for number in 0..3_000 {
+            if reads {
+                absent = (absent * 1_229 + 5) % (BLOCKS - WRITTEN);
+                writers.send(crate::scene::read(WRITTEN + absent));
+            }
+            writers.scene.pass_ns(MS / 20);
+            // The estimator has noticed the change.
+            if number == 2_000 {
+                before = writers.scene.counters().blocks_written;
+                writers.scene.state.writes_most.set(0);
+            }
+        }
+        let written = writers.scene.counters().blocks_written - before;
+        (written / 50, writers.scene.state.writes_most.get())
+    };
+    // First one write at a time, then eight that take 110 us beside each other, where one takes 40:
+    // 73 in a millisecond instead of 10.
+    let one = Times { write: MS / 10, beside: MS / 10, ..Times::default() };
+    let gains = Times { write: MS / 25, beside: MS / 100, ..Times::default() };
+    let (slow, most) = rate_with(one, false);
+    assert!(slow > 0 && most <= 4, "{slow}, {most} in flight");
+    let (rate, most) = rate_with(gains, false);
+    assert!(rate > slow * 6 && most >= 8, "{rate} after {slow}, {most} in flight");
+    // Reads do not wait for eight, nor do those that come soon after one.
+    let (_, most) = rate_with(Times { read: MS / 100, ..gains }, true);
+    assert!(most < 8, "{most} in flight beside reads");
 }
 
 /// Returns the longest wait of throttled clients whose backing stops for two milliseconds, many

@@ -49,27 +49,23 @@ impl Depths {
         };
         self.served[class].store(served.max(1), Ordering::Relaxed);
         if self.runs.fetch_add(1, Ordering::Relaxed) % RUNS == RUNS - 1 {
-            let deeper = self.served.iter().skip(self.sufficient() + 1);
+            let deeper = self.served.iter().skip(class + 1);
             deeper.for_each(|depth| depth.store(0, Ordering::Relaxed));
         }
     }
 
     /// Returns the minimum number of runs in flight with which the device is nearly as fast as with
-    /// any, or the next one to try.
-    pub(super) fn fastest(&self) -> u32 {
-        let class = self.sufficient();
-        let is_measured = |depth: &AtomicU64| depth.load(Ordering::Relaxed) > 0;
-        let is_deepest = !self.served.iter().skip(class + 1).any(is_measured);
-        // It may be the best only because no deeper queue has been tried.
-        let is_to_grow = is_deepest && class + 1 < DEPTHS && is_measured(&self.served[class]);
-        1 << (class + usize::from(is_to_grow))
-    }
-
-    /// Returns the class of the smallest measured depth that is nearly as good as any.
-    fn sufficient(&self) -> usize {
+    /// any number up to `most`, or the next one to try.
+    pub(super) fn fastest(&self, most: u32) -> u32 {
+        let depths = (most.max(1).ilog2() as usize + 1).min(DEPTHS);
         let at = |class: usize| self.served[class].load(Ordering::Relaxed);
-        let best = (0..DEPTHS).map(at).max().unwrap_or(0);
-        (0..DEPTHS).find(|class| at(*class) >= best - best / PART).unwrap_or(0)
+        let best = (0..depths).map(at).max().unwrap_or(0);
+        let is_near = |class: &usize| at(*class) >= best - best / PART;
+        let class = (0..depths).find(is_near).unwrap_or(0);
+        // It may be the best only because no deeper queue has been tried.
+        let is_deepest = (class + 1..depths).all(|deeper| at(deeper) == 0);
+        let is_to_grow = is_deepest && class + 1 < depths && best > 0;
+        1 << (class + usize::from(is_to_grow))
     }
 }
 
@@ -82,7 +78,7 @@ mod tests {
     fn run(depths: &Depths, times_ns: &[u64], runs: u32) -> (u32, u32) {
         let mut most = 0;
         for _ in 0..runs {
-            let depth = depths.fastest();
+            let depth = depths.fastest(u32::MAX);
             most = most.max(depth);
             let ns = times_ns.get(depth.ilog2() as usize).copied();
             // A full device serves no more at once.
@@ -90,7 +86,7 @@ mod tests {
             let ns = ns.unwrap_or(last >> (times_ns.len() - 1));
             depths.record(Begun { ns: 0, depth }, ns, times_ns[0]);
         }
-        (most, depths.fastest())
+        (most, depths.fastest(u32::MAX))
     }
 
     #[test]
@@ -101,6 +97,10 @@ mod tests {
         assert_eq!(queue(&[100, 100, 100, 200]), (8, 4));
         assert_eq!(queue(&[43, 66, 74, 108, 210]), (16, 8));
         assert_eq!(queue(&[100; 8]), (128, 128), "the deepest one that is measured");
+        // Deeper ones do not count where they are not allowed.
+        let depths = Depths::default();
+        run(&depths, &[100; 8], 20);
+        assert_eq!([9, 4].map(|most| depths.fastest(most)), [8, 4]);
     }
 
     #[test]
@@ -116,8 +116,9 @@ mod tests {
         let depths = Depths::default();
         depths.record(Begun { ns: 0, depth: 3 }, 100, 100);
         depths.record(Begun { ns: 0, depth: 256 }, 100, 100);
-        assert_eq!(depths.fastest(), 1);
+        assert_eq!(depths.fastest(u32::MAX), 1);
         depths.record(Begun { ns: 0, depth: 0 }, 0, u64::MAX);
-        assert_eq!(depths.fastest(), 2, "extremes do not overflow");
+        assert_eq!(depths.fastest(u32::MAX), 2, "extremes do not overflow");
+        assert_eq!([0, 1, 2].map(|most| depths.fastest(most)), [1, 1, 2]);
     }
 }

@@ -217,7 +217,7 @@ impl Estimator {
     /// Returns the number of runs in flight while throttled writers wait for the device's rate, and
     /// nothing else waits for the device.
     fn writers_window(&self) -> u32 {
-        self.depths.fastest().min(self.flush_window()).max(PRESSED_WINDOW)
+        self.depths.fastest(self.flush_window()).max(PRESSED_WINDOW)
     }
 
     /// Returns the best number of runs in flight for the device.

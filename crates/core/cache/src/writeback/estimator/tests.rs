@@ -141,8 +141,8 @@ fn the_time_of_zeros_alone_is_not_counted() {
 }
 
 const QUIET: Foreground = Foreground {
-    recent_reads: false,
     reads: 0,
+    recent_reads: false,
     changes: false,
     flush: false,
     filled: 0,
@@ -238,7 +238,7 @@ fn no_writer_and_no_flush_waits_for_a_run_that_is_sent_alone() {
 }
 
 #[test]
-fn a_write_through_is_recent_for_eight_times_what_the_backing_takes() {
+fn a_request_is_recent_for_eight_times_what_the_backing_takes() {
     let drain = knowing(&[(1, 100)]);
     assert!(!drain.has_just_written_through(0), "there was none");
     drain.foreground_wrote(0);
@@ -249,6 +249,9 @@ fn a_write_through_is_recent_for_eight_times_what_the_backing_takes() {
     let unknown = Estimator::default();
     unknown.foreground_wrote(1000);
     assert!(!unknown.has_just_written_through(1000));
+    assert!(!drain.has_just_read(0), "there was none");
+    drain.foreground_read(1000);
+    assert!(drain.has_just_read(1799) && !drain.has_just_read(1800));
 }
 
 #[test]
@@ -470,6 +473,38 @@ fn a_writer_that_may_soon_wait_does_not_wait_for_long_runs() {
     let drain = busy(&known);
     drain.window.store(ONE, Ordering::Relaxed);
     assert_eq!([QUIET, pressed].map(|foreground| drain.window(foreground)), [1, 2]);
+}
+
+#[test]
+fn throttled_writers_have_the_fastest_window_unless_others_have_been_served() {
+    let drain = knowing(&[(1, 43_000)]);
+    drain.window.store(ONE, Ordering::Relaxed);
+    let pressed = Foreground { pressed: true, ..QUIET };
+    let end = |depth, ns, foreground| {
+        drain.in_flight.store(1, Ordering::Relaxed);
+        drain.end(ns, Begun { ns: 0, depth }, 1, 64, foreground);
+        drain.window.store(ONE, Ordering::Relaxed);
+        drain.run_share_ns.store(ns / u64::from(depth), Ordering::Relaxed);
+    };
+    let served = [
+        Foreground { reads: 1, ..pressed },
+        Foreground { recent_reads: true, ..pressed },
+        Foreground { changes: true, ..pressed },
+    ];
+    for foreground in served {
+        end(4, 43_000, foreground);
+    }
+    assert_eq!(drain.window(pressed), 2, "others may have been the reason");
+    for (depth, ns) in [(1, 43_000), (2, 66_000), (4, 68_000), (8, 108_000), (16, 210_000)] {
+        assert_eq!(drain.window(pressed), depth.max(2));
+        end(depth, ns, pressed);
+    }
+    assert_eq!(drain.window(pressed), 8);
+    assert_eq!(drain.window(QUIET), 1);
+    assert_eq!(served.map(|foreground| drain.window(foreground)), [1, 2, 1]);
+    // They make a read wait no longer than a flush may.
+    drain.run_share_ns.store(100_000, Ordering::Relaxed);
+    assert_eq!(drain.window(pressed), 4);
 }
 
 #[test]
