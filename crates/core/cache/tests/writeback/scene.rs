@@ -25,7 +25,7 @@ pub(crate) type Which = fn(&Request) -> bool;
 pub(crate) struct Times {
     pub(crate) read: u64,
     pub(crate) write: u64,
-    /// What a write takes longer for each other one in flight.
+    /// Additional time of a write for each other one in flight.
     pub(crate) beside: u64,
     pub(crate) zero: u64,
     pub(crate) flush: u64,
