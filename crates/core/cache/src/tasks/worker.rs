@@ -25,7 +25,8 @@ impl Handle {
         let level = self.level();
         Foreground {
             reads: shared.backing.in_flight.waiting(RequestKind::Read),
-            recent_reads: shared.writeback.estimator.has_just_read(now_ns),
+            recent_reads: shared.writeback.estimator.has_just_read(now_ns)
+                || shared.backing.in_flight.waiting(RequestKind::Readahead) > 0,
             changes: self.writing_through() > 0
                 || self.is_flushing()
                 || shared.writeback.estimator.has_just_written_through(now_ns),
@@ -198,7 +199,8 @@ async fn write_blocks(handle: &Handle, entry: usize, run: &Run) -> Result {
     handle.lane.charge(Cost::Writeback, run.blocks());
     let failures = shared.backing.health.flush_failures();
     let (mut result, mut parts) = (Ok(()), 0);
-    let begun = shared.writeback.estimator.begun(handle.lane.now());
+    let zeros = shared.throttle.zeros_under_way();
+    let begun = shared.writeback.estimator.begun(handle.lane.now(), zeros);
     for (at, from) in run.parts() {
         let start = handle.lane.now();
         let request = Request::Write { at, from, fua: false };

@@ -226,20 +226,20 @@ fn throttled_writers_have_all_of_a_backing_that_gains_less_and_less() {
     let mut rate_with = |times: Times, reads: bool| {
         writers.scene.state.times.set(times);
         let mut before = 0;
-        for number in 0..3_000 {
+        for number in 0..6_000 {
             if reads {
                 absent = (absent * 1_229 + 5) % (BLOCKS - WRITTEN);
                 writers.send(crate::scene::read(WRITTEN + absent));
             }
             writers.scene.pass_ns(MS / 20);
             // The estimator has noticed the change.
-            if number == 2_000 {
+            if number == 4_000 {
                 before = writers.scene.counters().blocks_written;
                 writers.scene.state.writes_most.set(0);
             }
         }
         let written = writers.scene.counters().blocks_written - before;
-        (written / 50, writers.scene.state.writes_most.get())
+        (written / 100, writers.scene.state.writes_most.get())
     };
     // First one write at a time, then eight that take 110 us beside each other, where one takes 40:
     // 73 in a millisecond instead of 10.

@@ -10,7 +10,8 @@
 //! to time a run is sent alone, to check that the minimum is still valid. *Window*: the number of
 //! runs in flight. It grows while runs take about their minimum time, and shrinks when they take
 //! twice that: then they queue inside the device, and so do readers (TCP Vegas: Brakmo, Peterson,
-//! SIGCOMM 1994).
+//! SIGCOMM 1994). While throttled writers wait for the device's rate, and nothing else for the
+//! device, the number with which the device is fastest counts instead ([`depths`]).
 
 use crate::dirty::limits::Pace;
 use crate::stats::counters::Counters;
@@ -46,10 +47,10 @@ const PRESSED_WINDOW: u32 = 2;
 const ALONE_ONE_IN: u32 = 256;
 /// Minimum number of runs in flight while a client waits for a flush.
 const FLUSH_WINDOW: u32 = 4;
-/// The time for which a read may have to wait behind a flush's runs, in nanoseconds: while nothing
-/// else waits for the device, a flush has as many runs in flight as the device serves in this time.
-/// The best window leaves a part of the device's rate unused for the sake of others.
-const FLUSH_QUEUE_NS: u64 = 500_000;
+/// The time for which a read may have to wait behind runs, in nanoseconds: while nothing but a flush
+/// or throttled writers waits for the device, as many runs are in flight as the device serves in
+/// this time. The best window leaves a part of the device's rate unused for the sake of others.
+const QUEUE_NS: u64 = 500_000;
 
 /// Measurements of writeback (C13).
 #[derive(Debug)]
@@ -85,6 +86,9 @@ pub(crate) struct Estimator {
 
 /// A request counts as recent within this number of service times of the backing.
 const JUST: u64 = 8;
+/// A read counts as recent for at least this time, in nanoseconds: readers that come more often do
+/// not wait for a full queue each time.
+const READ_RECENT_NS: u64 = 4 * QUEUE_NS;
 /// A run should be sent alone ...
 const WANTED: u32 = 1;
 /// ... or is in flight alone.
@@ -117,7 +121,7 @@ impl Default for Estimator {
 pub(crate) struct Begun {
     /// Its time, in nanoseconds.
     pub(crate) ns: u64,
-    /// The number of runs in flight, with this one.
+    /// The number of runs in flight, with this one; 0: it is not known.
     pub(crate) depth: u32,
 }
 
@@ -126,7 +130,7 @@ pub(crate) struct Begun {
 pub(crate) struct Foreground {
     /// The number of reads in flight.
     pub(crate) reads: u32,
-    /// A read was in flight a short time ago.
+    /// A read was in flight a short time ago, or a readahead is.
     pub(crate) recent_reads: bool,
     /// Write-throughs or flushes are in flight.
     pub(crate) changes: bool,
@@ -148,6 +152,12 @@ pub(crate) struct Foreground {
 
 fn class_of(blocks: u32) -> usize {
     (blocks.max(1).ilog2() as usize).min(CLASSES - 1)
+}
+
+/// Whether `last_ns` is a time less than `ns` ago; 0: never.
+fn is_within(ns: u64, last_ns: &AtomicU64, now_ns: u64) -> bool {
+    let last_ns = last_ns.load(Ordering::Relaxed);
+    last_ns > 0 && now_ns.saturating_sub(last_ns) < ns
 }
 
 /// Moves a gauge towards a sample: a quarter of the way each time.
@@ -183,14 +193,15 @@ impl Estimator {
 
     /// Returns the maximum number of runs in flight: the best number for the device, reduced while
     /// others wait for the device, but at least the number of waiting writers, because their writes
-    /// would otherwise be in the device themselves. Beside reads the number rises with the level of
+    /// would otherwise be in the device themselves. While these are all that waits for the device,
+    /// it is the number with which the device is fastest. Beside reads the number rises with the level of
     /// the buffer, so that it settles below the level at which writers are throttled.
     pub(crate) fn window(&self, foreground: Foreground) -> u32 {
         let best_window = self.best_window();
         let rising = (FULL * foreground.filled / 1024).max(1);
         let window = match foreground {
             Foreground { flush: true, reads: 0, changes: false, .. } => {
-                best_window.max(self.flush_window())
+                best_window.max(self.queue_window()).max(FLUSH_WINDOW)
             }
             Foreground { flush: true, .. } => best_window.max(FLUSH_WINDOW),
             Foreground { changes: true, .. } => 1,
@@ -207,17 +218,16 @@ impl Estimator {
         window.max(foreground.writers)
     }
 
-    /// Returns the number of runs in flight while a client waits for a flush and nothing else waits
-    /// for the device.
-    fn flush_window(&self) -> u32 {
-        let runs = FLUSH_QUEUE_NS.checked_div(self.run_share_ns.load(Ordering::Relaxed));
-        runs.and_then(|runs| u32::try_from(runs).ok()).unwrap_or(0).max(FLUSH_WINDOW)
-    }
-
     /// Returns the number of runs in flight while throttled writers wait for the device's rate, and
     /// nothing else waits for the device.
     fn writers_window(&self) -> u32 {
-        self.depths.fastest(self.flush_window()).max(PRESSED_WINDOW)
+        self.depths.fastest(self.queue_window()).max(PRESSED_WINDOW)
+    }
+
+    /// Returns the number of runs that the device serves in [`QUEUE_NS`]; 0: not measured.
+    fn queue_window(&self) -> u32 {
+        let runs = QUEUE_NS.checked_div(self.run_share_ns.load(Ordering::Relaxed));
+        runs.and_then(|runs| u32::try_from(runs).ok()).unwrap_or(0)
     }
 
     /// Returns the best number of runs in flight for the device.
@@ -249,18 +259,16 @@ impl Estimator {
 
     /// Whether the last write-through was recent: within a few service times of the backing.
     pub(crate) fn has_just_written_through(&self, now_ns: u64) -> bool {
-        self.is_recent(&self.written_through_ns, now_ns)
+        is_within(self.recent_ns(), &self.written_through_ns, now_ns)
     }
 
-    /// Whether the last read was recent, likewise.
+    /// Whether the last read was recent.
     pub(crate) fn has_just_read(&self, now_ns: u64) -> bool {
-        self.is_recent(&self.read_ns, now_ns)
+        is_within(self.recent_ns().max(READ_RECENT_NS), &self.read_ns, now_ns)
     }
 
-    fn is_recent(&self, last_ns: &AtomicU64, now_ns: u64) -> bool {
-        let last_ns = last_ns.load(Ordering::Relaxed);
-        let soon_ns = self.least_of(1).unwrap_or(0).saturating_mul(JUST);
-        last_ns > 0 && now_ns.saturating_sub(last_ns) < soon_ns
+    fn recent_ns(&self) -> u64 {
+        self.least(0).unwrap_or(0).saturating_mul(JUST)
     }
 
     /// Returns the number of runs in flight.
@@ -290,9 +298,10 @@ impl Estimator {
         self.leave(now_ns);
     }
 
-    /// Returns the beginning of a run that [`Estimator::may_begin`] has admitted.
-    pub(crate) fn begun(&self, now_ns: u64) -> Begun {
-        Begun { ns: now_ns, depth: self.in_flight() }
+    /// Returns the beginning of a run that [`Estimator::may_begin`] has admitted, beside `zeros`
+    /// ranges of zeros, whose time is no measure of blocks.
+    pub(crate) fn begun(&self, now_ns: u64, zeros: u32) -> Begun {
+        Begun { ns: now_ns, depth: if zeros > 0 { 0 } else { self.in_flight() } }
     }
 
     /// Ends a run of `blocks` blocks. `most`: the maximum window. Returns
@@ -309,10 +318,13 @@ impl Estimator {
         let most = if foreground.reads > 0 || foreground.changes { 0 } else { most };
         let ns = now_ns.saturating_sub(begun.ns).max(1);
         ease(&self.run_share_ns, (ns / u64::from(self.in_flight().max(1))).max(1));
-        self.learn(ns, blocks, most);
-        if most > 0 && !foreground.recent_reads {
-            self.depths.record(begun, ns, self.least_of(blocks).unwrap_or(ns));
+        if let Some(least_ns) = self.least_of(blocks)
+            && most > 0
+            && !foreground.recent_reads
+        {
+            self.depths.record(begun, ns, least_ns.min(ns));
         }
+        self.learn(ns, blocks, most);
         self.sample_blocks.fetch_add(u64::from(blocks), Ordering::Relaxed);
         self.leave(now_ns);
         self.sample()

@@ -26,7 +26,7 @@ fn drive(
         link = link.max(now) + block_ns * u64::from(blocks);
         let server = free.iter_mut().min().expect("a server");
         *server = link.max(*server) + service_ns;
-        flights.push((*server, drain.begun(now)));
+        flights.push((*server, drain.begun(now, 0)));
     }
     flights.sort_unstable_by_key(|(end, begun)| (*end, begun.ns));
     for (end, begun) in flights {
@@ -251,7 +251,12 @@ fn a_request_is_recent_for_eight_times_what_the_backing_takes() {
     assert!(!unknown.has_just_written_through(1000));
     assert!(!drain.has_just_read(0), "there was none");
     drain.foreground_read(1000);
-    assert!(drain.has_just_read(1799) && !drain.has_just_read(1800));
+    let recent_ns = 1000 + READ_RECENT_NS;
+    assert!(drain.has_just_read(recent_ns - 1) && !drain.has_just_read(recent_ns));
+    // Longer where the backing takes longer, whatever the length of its runs.
+    let slow = knowing(&[(16, READ_RECENT_NS)]);
+    slow.foreground_read(1000);
+    assert!(slow.has_just_read(JUST * READ_RECENT_NS));
 }
 
 #[test]
@@ -491,6 +496,7 @@ fn throttled_writers_have_the_fastest_window_unless_others_have_been_served() {
         Foreground { recent_reads: true, ..pressed },
         Foreground { changes: true, ..pressed },
     ];
+    let end = |depth, ns, foreground| (0..16).for_each(|_| end(depth, ns, foreground));
     for foreground in served {
         end(4, 43_000, foreground);
     }
@@ -502,9 +508,30 @@ fn throttled_writers_have_the_fastest_window_unless_others_have_been_served() {
     assert_eq!(drain.window(pressed), 8);
     assert_eq!(drain.window(QUIET), 1);
     assert_eq!(served.map(|foreground| drain.window(foreground)), [1, 2, 1]);
-    // They make a read wait no longer than a flush may.
-    drain.run_share_ns.store(100_000, Ordering::Relaxed);
-    assert_eq!(drain.window(pressed), 4);
+    // A read waits no longer for them than for the runs of a flush, but two may be in flight.
+    let with_share = |ns| {
+        drain.run_share_ns.store(ns, Ordering::Relaxed);
+        drain.window(pressed)
+    };
+    assert_eq!([100_000, 1_000_000].map(with_share), [4, 2]);
+}
+
+#[test]
+fn runs_beside_zeros_and_of_unknown_lengths_are_no_measure_of_depths() {
+    let drain = knowing(&[(1, 43_000)]);
+    drain.window.store(ONE, Ordering::Relaxed);
+    let end = |begun: Begun, blocks| {
+        drain.in_flight.store(1, Ordering::Relaxed);
+        drain.end(43_000, begun, blocks, 64, QUIET);
+    };
+    drain.in_flight.store(4, Ordering::Relaxed);
+    assert_eq!((drain.begun(7, 0).depth, drain.begun(7, 1).depth), (4, 0));
+    (0..16).for_each(|_| end(Begun { ns: 0, depth: 0 }, 1));
+    assert_eq!(drain.depths.fastest(128), 1);
+    let unknown = Estimator::default();
+    unknown.in_flight.store(1, Ordering::Relaxed);
+    unknown.end(43_000, Begun { ns: 0, depth: 4 }, 16, 64, QUIET);
+    assert_eq!(unknown.depths.fastest(128), 1);
 }
 
 #[test]
