@@ -21,8 +21,8 @@
 //! The price is never much more than one. The workers have at least as many runs in flight as
 //! writers wait, and beside reads and write-throughs hardly more ([`crate::writeback::estimator`]).
 //! So a writer that waits for one block waits no longer than it would without the cache, and the
-//! backing is no busier for other requests. If the buffer fills up nevertheless, changes are written
-//! through.
+//! backing is no busier for other requests. If the buffer fills up nevertheless, changes are
+//! written through.
 //!
 //! One request may take a drive many times as long as others: its firmware has work of its own, or
 //! its buffer is full while its flash programs slow pages. Runs may also be longer than a writer's

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! It is the number of runs that the device serves in the time of one. The depths are powers of
-//! two, tried step by step from the smallest one, as long as each gains something. From time to time
-//! all of them are measured again: the device may have become slower or faster, and a depth that is
-//! not used any more keeps what it was measured to be.
+//! two, tried step by step from the smallest one, as long as each gains something. From time to
+//! time all of them are measured again: the device may have become slower or faster, and a depth
+//! that is not used any more keeps what it was measured to be.
 
 use super::Begun;
 use lane::atomic::{AtomicU32, AtomicU64, Ordering};

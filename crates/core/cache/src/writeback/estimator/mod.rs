@@ -47,9 +47,9 @@ const PRESSED_WINDOW: u32 = 2;
 const ALONE_ONE_IN: u32 = 256;
 /// Minimum number of runs in flight while a client waits for a flush.
 const FLUSH_WINDOW: u32 = 4;
-/// The time for which a read may have to wait behind runs, in nanoseconds: while nothing but a flush
-/// or throttled writers waits for the device, as many runs are in flight as the device serves in
-/// this time. The best window leaves a part of the device's rate unused for the sake of others.
+/// The time for which a read may have to wait behind runs, in nanoseconds: while nothing but a
+/// flush or throttled writers waits for the device, as many runs are in flight as the device serves
+/// in this time. The best window leaves a part of the device's rate unused for the sake of others.
 const QUEUE_NS: u64 = 500_000;
 
 /// Measurements of writeback (C13).
@@ -194,8 +194,8 @@ impl Estimator {
     /// Returns the maximum number of runs in flight: the best number for the device, reduced while
     /// others wait for the device, but at least the number of waiting writers, because their writes
     /// would otherwise be in the device themselves. While these are all that waits for the device,
-    /// it is the number with which the device is fastest. Beside reads the number rises with the level of
-    /// the buffer, so that it settles below the level at which writers are throttled.
+    /// it is the number with which the device is fastest. Beside reads the number rises with the
+    /// level of the buffer, so that it settles below the level at which writers are throttled.
     pub(crate) fn window(&self, foreground: Foreground) -> u32 {
         let best_window = self.best_window();
         let rising = (FULL * foreground.filled / 1024).max(1);
