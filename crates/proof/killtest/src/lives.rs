@@ -52,7 +52,7 @@ pub fn run(options: RunOptions, progress: &mut dyn FnMut(&Tally)) -> Result<Outc
         run.take_counts();
     }
     let violations = run.ledger().violations().to_vec();
-    run.workspace.kill_holders()?;
+    run.workspace.kill_processes()?;
     Ok(Outcome {
         tally: run.tally.clone(),
         violations,

@@ -277,7 +277,7 @@ impl Run {
         self.mount = None;
         daemon.wait()?;
         clients.join();
-        self.workspace.kill_holders()?;
+        self.workspace.kill_processes()?;
         let (image, _) = self.dump("left")?;
         self.judge_cut(&image, time);
         ensure!(self.backing.ask("serve")? == "serving", "the backing comes back");

@@ -298,6 +298,38 @@ impl Workspace {
         }
         Ok(holders.len())
     }
+
+    /// Kills every process of `overdrive` that is left, as a power cut does. A holder that a daemon
+    /// has just started does not listen yet, so it is in no list.
+    ///
+    /// # Errors
+    /// If one does not end.
+    pub fn kill_processes(&self) -> Result<()> {
+        let own = format!("XDG_RUNTIME_DIR={}", self.directory.display()).into_bytes();
+        let mut scans_without = 0;
+        let ended = wait_until(PATIENCE, || {
+            let left = processes_with(&own);
+            for pid in left.iter().filter_map(|&pid| Pid::from_raw(pid)) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            // One that was made during a scan may not be in it.
+            scans_without = if left.is_empty() { scans_without + 1 } else { 0 };
+            scans_without == 2
+        });
+        ensure!(ended, "a process of the daemon does not die");
+        Ok(())
+    }
+}
+
+/// Returns the processes that have this variable in their environment.
+fn processes_with(variable: &[u8]) -> Vec<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let has = |pid: &i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|entry| entry == variable)
+    };
+    pids.filter(has).collect()
 }
 
 /// A daemon.
