@@ -304,8 +304,8 @@ impl Estimator {
         Begun { ns: now_ns, depth: if zeros > 0 { 0 } else { self.in_flight() } }
     }
 
-    /// Ends a run of `blocks` blocks. `most`: the maximum window. Returns
-    /// true if the rate was updated.
+    /// Ends a run of `blocks` blocks. `most`: the maximum window. Returns true if the rate was
+    /// updated.
     pub(crate) fn end(
         &self,
         now_ns: u64,
@@ -318,6 +318,8 @@ impl Estimator {
         let most = if foreground.reads > 0 || foreground.changes { 0 } else { most };
         let ns = now_ns.saturating_sub(begun.ns).max(1);
         ease(&self.run_share_ns, (ns / u64::from(self.in_flight().max(1))).max(1));
+        // Before the minimum times learn from this run: the first of its length would be its own
+        // measure.
         if let Some(least_ns) = self.least_of(blocks)
             && most > 0
             && !foreground.recent_reads
