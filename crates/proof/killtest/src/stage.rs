@@ -463,6 +463,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_power_cut_ends_the_processes_of_its_run_only() {
+        let start = |directory: &Path| {
+            let mut command = Command::new("sleep");
+            command.arg("600").env("XDG_RUNTIME_DIR", directory);
+            command.spawn().expect("a process")
+        };
+        let directory = PathBuf::from(format!("/nowhere/{}", std::process::id()));
+        let workspace = Workspace { program: PathBuf::new(), directory };
+        let (mut own, mut other) = (start(&workspace.directory), start(Path::new("/nowhere")));
+        workspace.kill_processes().expect("it ends");
+        let ended = own.wait().expect("a child");
+        let stays = other.try_wait().expect("a child").is_none();
+        end(&mut other);
+        assert_eq!((ended.signal(), stays), (Some(Signal::KILL.as_raw()), true));
+    }
+
+    #[test]
     fn what_a_daemon_has_found_is_read() {
         let line =
             "overdrive: 1.5 MiB of acknowledged writes were retained from an earlier life; they";
