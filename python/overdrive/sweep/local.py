@@ -177,9 +177,9 @@ def work(pipe: int, life: int, folder: str) -> None:
     with contextlib.suppress(EOFError, OSError):
         while True:
             connection.send(run_batch(connection.recv()))
-    # The pipe closes with the sweep, too; an end here would stop the other thread's removals. If it
-    # has failed for another reason, the sweep must notice that.
+    # A sweep that goes on must notice that this worker does not.
     connection.close()
+    # If the sweep has ended, an end of this thread would stop the removals of the other one.
     ending.join()
 
 

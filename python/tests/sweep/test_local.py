@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter, deque
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import overdrive
-from overdrive.sweep import Summary, Sweep, load
+from overdrive.sweep import Summary, Sweep, load, local
 from overdrive.sweep.jobs import Job, batches, plan, run_job
 from overdrive.sweep.local import after_death, worker_count
 from overdrive.sweep.progress import Progress
@@ -151,6 +152,22 @@ def test_a_killed_sweep_goes_on_with_the_same_bytes(long: Path) -> None:
     assert summary.resumed == len(done) and summary.ran == summary.jobs - len(done)
     assert {part: part.stat().st_mtime_ns for part in done} == done
     assert outputs(folder) == outputs(long / "one")
+
+
+def test_a_worker_whose_pipe_closes_first_removes_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "sweep"
+    folder.mkdir()
+    worker = local._Worker(str(folder))
+    # It reads the end of its pipe, and closes its own end.
+    with socket.fromfd(worker.pipe.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as pipe:
+        pipe.shutdown(socket.SHUT_WR)
+    with pytest.raises(EOFError):
+        worker.pipe.recv()
+    assert len(list(folder.iterdir())) == 1
+    os.close(worker.life)
+    assert worker.process.wait(timeout=120) == 1
+    assert not folder.exists()
+    worker.pipe.close()
 
 
 def jobs_of(home: Path, **keys: Any) -> list[Job]:
